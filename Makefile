@@ -1,0 +1,54 @@
+# The two commands are `make run` and `make test`; each sets up what it needs and does nothing twice.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := .stamps
+NATIVE := $(wildcard native/*) CMakeLists.txt
+WORKERS ?= 2
+
+.PHONY: run test test-slow check format bench sanitize clean setup browser
+
+run: $(STAMP)/installed
+	@$(BIN)/regard demo
+	@$(BIN)/regard doctor
+
+setup: $(STAMP)/installed
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and by its pin, so that nothing else can pull another build of it.
+$(STAMP)/torch: constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch numpy
+	@mkdir -p $(STAMP) && touch $@
+
+$(STAMP)/installed: pyproject.toml constraints.txt $(NATIVE) $(STAMP)/torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@mkdir -p $(STAMP) && touch $@
+
+# Debian's chromium, for the tests that open a page; skipped where there is no apt or no right to use it.
+browser: $(STAMP)/browser
+$(STAMP)/browser:
+	@mkdir -p $(STAMP)
+	@if command -v chromium >/dev/null; then touch $@; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk) >/dev/null && touch $@; \
+	else echo "chromium is missing and cannot be installed here: browser tests will say so and be skipped"; fi
+
+test: $(STAMP)/installed
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
+
+test-slow: $(STAMP)/installed
+	$(BIN)/python -m pytest -m slow
+
+check: $(STAMP)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) $(STAMP) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
