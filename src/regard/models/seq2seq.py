@@ -1,0 +1,275 @@
+"""Recurrent encoder–decoders: one fixed context vector (the baseline), and Bahdanau's, which looks back at the source.
+
+The encoder is the same in both. Its annotations of the source x_1…x_S are
+
+    h_j = [→h_j ; ←h_j]                     →h and ←h from a GRU left to right and a GRU right to left
+
+`FixedContext` squeezes them into one vector; `Bahdanau` chooses among them anew for every word it writes.
+
+Axes: B batch, S source positions, T target positions, n state width, m embedding width, V words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..scores import Additive, Score
+from .translator import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """A source as its decoder needs it: annotations h (B, S, 2n), prepared keys (B, S, a), who is real (B, S), and s_0 (B, n)."""
+
+    annotations: Tensor
+    keys: Tensor
+    real: Tensor
+    first: Tensor
+
+    def select(self, index: Tensor) -> Memory:
+        """Rows `index` of every part."""
+        return Memory(self.annotations[index], self.keys[index], self.real[index], self.first[index])
+
+
+@dataclass(frozen=True, eq=False)
+class RecurrentState:
+    """The decoder's state s_i (B, n) and the source it is reading."""
+
+    s: Tensor
+    memory: Memory
+
+    def select(self, index: Tensor) -> Self:
+        """Rows `index` (N,): repeated, dropped or reordered."""
+        return type(self)(self.s[index], self.memory.select(index))
+
+
+class BidirectionalEncoder(nn.Module):
+    """h_j = [→h_j ; ←h_j] for source ids (B, S) with lengths (B,): annotations (B, S, 2n).
+
+    The right-to-left GRU runs over each sentence reversed within its own length, so padding (always at the end) is never read
+    before a real word, on any device and without packing.
+    """
+
+    def __init__(self, words: int, embedding: int, state: int, *, dropout: float = 0.0, pad: int = 0) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, embedding, padding_idx=pad)
+        self.forwards = nn.GRU(embedding, state, batch_first=True)
+        self.backwards = nn.GRU(embedding, state, batch_first=True)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Tensor:
+        x = self.dropout(self.embedding(source))  # (B, S, m)
+        position = torch.arange(source.shape[1], device=source.device)
+        mirrored = torch.where(position < lengths[:, None], lengths[:, None] - 1 - position, position)[..., None]  # (B, S, 1)
+        ahead, _ = self.forwards(x)
+        back, _ = self.backwards(x.gather(1, mirrored.expand_as(x)))
+        back = back.gather(1, mirrored.expand_as(back))
+        return torch.cat([ahead, back], dim=-1)
+
+
+class Readout(nn.Module):
+    """p(y_i) = g(y_{i−1}, s_i, c_i): logits from tanh(W_s s_i + W_c c_i + W_y y_{i−1} + b), through the embedding again when tied."""
+
+    def __init__(self, embedding: nn.Embedding, state: int, context: int, *, dropout: float, tied: bool) -> None:
+        super().__init__()
+        words, width = embedding.num_embeddings, embedding.embedding_dim
+        self.mix = nn.Linear(state + context + width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.logits = nn.Linear(width, words)
+        if tied:
+            self.logits.weight = embedding.weight
+
+    def forward(self, s: Tensor, c: Tensor, y: Tensor) -> Tensor:
+        logits: Tensor = self.logits(self.dropout(torch.tanh(self.mix(torch.cat([s, c, y], dim=-1)))))
+        return logits
+
+
+class FixedContext(nn.Module):
+    """The encoder–decoder with one context vector for the whole source: the baseline whose bottleneck attention removes.
+
+        c   = tanh(W_c [→h_S ; ←h_1])       all that is known of the source
+        s_0 = tanh(W_s ←h_1)
+        s_i = GRU(s_{i−1}, [y_{i−1} ; c])
+        p(y_i) = g(y_{i−1}, s_i, c)
+
+    c does not depend on i, so training runs the decoder's GRU over the whole target at once.
+
+    Cho et al. 2014, "Learning Phrase Representations using RNN Encoder–Decoder" (arXiv:1406.1078), section 2.2; here with the
+    encoder and read-out of `Bahdanau`, so that only the context differs.
+
+    >>> model = FixedContext(20, 30, embedding=8, state=16)
+    >>> model(torch.randint(5, 20, (2, 7)), torch.tensor([7, 4]), torch.randint(5, 30, (2, 3))).shape
+    torch.Size([2, 3, 30])
+    """
+
+    def __init__(
+        self, source_words: int, target_words: int, *, embedding: int = 256, state: int = 512, dropout: float = 0.0, tied: bool = False
+    ) -> None:
+        super().__init__()
+        self.encoder = BidirectionalEncoder(source_words, embedding, state // 2, dropout=dropout)
+        self.context = nn.Linear(2 * (state // 2), state)
+        self.first = nn.Linear(state // 2, state)
+        self.embedding = nn.Embedding(target_words, embedding, padding_idx=0)
+        self.decoder = nn.GRU(embedding + state, state, batch_first=True)
+        self.readout = Readout(self.embedding, state, state, dropout=dropout, tied=tied)
+        self.dropout = nn.Dropout(dropout)
+        _initialise(self)
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        h = self.encoder(source, lengths)  # (B, S, n)
+        half = h.shape[-1] // 2
+        last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, half)
+        ahead, back = h[..., :half].gather(1, last)[:, 0], h[:, 0, half:]  # →h_S, ←h_1
+        c = torch.tanh(self.context(self.dropout(torch.cat([ahead, back], dim=-1))))  # (B, n)
+        return Memory(annotations=c, keys=c, real=lengths, first=torch.tanh(self.first(back)))
+
+    def start(self, memory: Memory) -> RecurrentState:
+        return RecurrentState(memory.first, memory)
+
+    def step(self, state: RecurrentState, token: Tensor) -> Step:
+        c, y = state.memory.annotations, self.dropout(self.embedding(token))
+        s, _ = self.decoder(torch.cat([y, c], dim=-1)[:, None], state.s[None].contiguous())
+        return Step(self.readout(s[:, 0], c, y), RecurrentState(s[:, 0], state.memory))
+
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        memory = self.encode(source, lengths)
+        y = self.dropout(self.embedding(target))  # (B, T, m)
+        c = memory.annotations[:, None].expand(-1, target.shape[1], -1)  # (B, T, n): the same at every step
+        s, _ = self.decoder(torch.cat([y, c], dim=-1), memory.first[None].contiguous())
+        return self.readout(s, c, y)
+
+
+class Bahdanau(nn.Module):
+    """The encoder–decoder that aligns while it translates.
+
+        e_ij = a(s_{i−1}, h_j)              any score of the library; additive by default: v · tanh(W h_j + U s_{i−1})
+        α_ij = softmax_j(e_ij)              over the real positions of the source
+        c_i  = Σ_j α_ij h_j
+        s_i  = GRU(s_{i−1}, [y_{i−1} ; c_i])        s_0 = tanh(W_s ←h_1)
+        p(y_i) = g(y_{i−1}, s_i, c_i)
+
+    `query="current"` asks with s_i instead (Luong et al. 2015, arXiv:1508.04025, section 3.1): then s_i = GRU(s_{i−1}, y_{i−1}),
+    and training runs the decoder and the attention over the whole target at once.
+
+    score   a `regard` score between queries of `state` and keys of 2·(state // 2) features; None: `Additive(hidden=alignment)`
+    tied    the read-out's last matrix is the target embedding
+
+    Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate" (arXiv:1409.0473), section 3
+    and appendix A; the read-out is a tanh layer where theirs is a maxout.
+
+    >>> model = Bahdanau(20, 30, embedding=8, state=16)
+    >>> model(torch.randint(5, 20, (2, 7)), torch.tensor([7, 4]), torch.randint(5, 30, (2, 3))).shape
+    torch.Size([2, 3, 30])
+    """
+
+    def __init__(
+        self,
+        source_words: int,
+        target_words: int,
+        *,
+        embedding: int = 256,
+        state: int = 512,
+        alignment: int = 256,
+        score: Score | None = None,
+        query: Literal["previous", "current"] = "previous",
+        dropout: float = 0.0,
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        if query not in ("previous", "current"):
+            raise ValueError(f'query is {query!r}; expected "previous" (Bahdanau) or "current" (Luong)')
+        width = 2 * (state // 2)
+        self.query = query
+        self.encoder = BidirectionalEncoder(source_words, embedding, state // 2, dropout=dropout)
+        self.score = Additive(state, width, hidden=alignment) if score is None else score
+        self.score.check(state, width)
+        self.first = nn.Linear(state // 2, state)
+        self.embedding = nn.Embedding(target_words, embedding, padding_idx=0)
+        self.decoder = nn.GRU(embedding + (width if query == "previous" else 0), state, batch_first=True)
+        self.readout = Readout(self.embedding, state, width, dropout=dropout, tied=tied)
+        self.dropout = nn.Dropout(dropout)
+        _initialise(self)
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        h = self.dropout(self.encoder(source, lengths))  # (B, S, n)
+        first = torch.tanh(self.first(h[:, 0, h.shape[-1] // 2 :]))  # s_0 from ←h_1
+        # What the score does to a key it does here, once per sentence; `prepare` treats queries and keys apart, so no query will do.
+        _, keys = self.score.prepare(first.new_empty(len(h), 0, first.shape[-1]), h)
+        real = torch.arange(source.shape[1], device=source.device) < lengths[:, None]  # (B, S)
+        return Memory(h, keys, real, first)
+
+    def look(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """c (B, T, 2n) and α (B, T, S) for states s (B, T, n).
+
+        The three stages are written out rather than asked of `regard.attend`: with one query a step the keys must stay prepared
+        between steps, and α itself is wanted. A test holds this against `regard.attend`.
+        """
+        query, _ = self.score.prepare(s, memory.annotations[:, :0])
+        energy = self.score.tile(query, memory.keys)  # e (B, T, S)
+        alpha = energy.masked_fill(~memory.real[:, None], -torch.inf).softmax(dim=-1)
+        return alpha @ memory.annotations, alpha
+
+    def start(self, memory: Memory) -> RecurrentState:
+        return RecurrentState(memory.first, memory)
+
+    def step(self, state: RecurrentState, token: Tensor) -> Step:
+        y = self.dropout(self.embedding(token))  # (B, m)
+        if self.query == "previous":
+            c, alpha = self.look(state.s[:, None], state.memory)
+            s = self._recur(F.linear(torch.cat([y, c[:, 0]], dim=-1), *self._input), state.s)
+        else:
+            s = self._recur(F.linear(y, *self._input), state.s)
+            c, alpha = self.look(s[:, None], state.memory)
+        return Step(self.readout(s, c[:, 0], y), RecurrentState(s, state.memory), alpha[:, 0])
+
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        memory = self.encode(source, lengths)
+        y = self.dropout(self.embedding(target))  # (B, T, m)
+        if self.query == "current":
+            s, _ = self.decoder(y, memory.first[None].contiguous())  # (B, T, n)
+            return self.readout(s, self.look(s, memory)[0], y)
+        # c_i needs s_{i−1}, so this decoder steps. What does not depend on the state (y's part of the gates, the read-out) is done
+        # for all steps at once, outside the loop.
+        weight, bias = self._input
+        of_y, of_c = weight.split([y.shape[-1], memory.annotations.shape[-1]], dim=1)
+        gates = F.linear(y, of_y, bias).unbind(1)  # T × (B, 3n)
+        of_c = of_c.t().contiguous()
+        s, states, contexts = memory.first, [], []
+        for gate in gates:
+            c = self.look(s[:, None], memory)[0][:, 0]
+            s = self._recur(torch.addmm(gate, c, of_c), s)
+            states.append(s)
+            contexts.append(c)
+        return self.readout(torch.stack(states, 1), torch.stack(contexts, 1), y)
+
+    @property
+    def _input(self) -> tuple[Tensor, Tensor]:
+        return self.decoder.weight_ih_l0, self.decoder.bias_ih_l0
+
+    def _recur(self, gates: Tensor, s: Tensor) -> Tensor:
+        """One step of the GRU, its input already multiplied: gates (B, 3n), s (B, n) → (B, n)."""
+        n = s.shape[-1]
+        recurrent = F.linear(s, self.decoder.weight_hh_l0, self.decoder.bias_hh_l0)
+        reset, update = torch.sigmoid(gates[:, : 2 * n] + recurrent[:, : 2 * n]).chunk(2, dim=-1)
+        candidate = torch.tanh(torch.addcmul(gates[:, 2 * n :], reset, recurrent[:, 2 * n :]))
+        return torch.lerp(candidate, s, update)  # (1 − update) · candidate + update · s
+
+
+def _initialise(model: nn.Module) -> None:
+    """Embeddings small, recurrences orthogonal (a product of many steps keeps its length)."""
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            if module.padding_idx is not None:
+                with torch.no_grad():
+                    module.weight[module.padding_idx].zero_()
+        elif isinstance(module, nn.GRU):
+            for name, parameter in module.named_parameters():
+                if name.startswith("weight_hh"):
+                    for block in parameter.detach().chunk(3):
+                        nn.init.orthogonal_(block)
