@@ -1,0 +1,420 @@
+"""The mask protocol and what builds larger masks from smaller ones: &, |, ~ and one mask per head.
+
+B batch, h heads, L queries (rows), S keys (columns). True = may look.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.masks import ranges
+from regard.masks.ranges import MAX_SPANS, WORKING_SPANS
+
+Device: TypeAlias = torch.device | str | int | None
+Tile: TypeAlias = Literal["all", "none"] | Tensor
+_T = TypeVar("_T")
+
+
+class Mask(ABC):
+    """Which keys each query may look at, known by rule rather than by an L × S tensor. Masks never change once built.
+
+    Combine them with `&` (both allow), `|` (either allows) and `~` (the other does not allow).
+
+    >>> from regard.masks import causal, prefix
+    >>> (causal() | prefix(2)).dense(3, 3)[0, 0].int().tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    """
+
+    _binds: ClassVar[int] = 4  # how tightly the repr holds together: | 1, & 2, ~ 3, a call 4
+
+    # What each kind of mask answers
+
+    @abstractmethod
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        """`tile` for a non-empty rectangle known to lie inside L × S."""
+
+    @abstractmethod
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        """`spans` before trimming to MAX_SPANS; the row axis may be 1 when every row sees the same keys."""
+
+    def _fit(self, L: int, S: int) -> None:
+        """Raise ValueError if the mask cannot be read as L × S."""
+        return
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        """(B, h) the mask was made for; 1 where it is the same for all of them."""
+        return 1, 1
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the mask's own tensors live, None when it holds none."""
+        return None
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(L, S) the mask was made for, None when any will do."""
+        return None
+
+    # What everybody asks
+
+    def spans(self, L: int, S: int, *, device: Device = None) -> Tensor | None:
+        """The keys each row may see, as ranges: int32 (B|1, h|1, L, R, 2), sorted, disjoint, half-open [start, stop).
+
+        Slots a row does not use are [S, S) and stand last; R ≥ 1. None when a row needs more than `MAX_SPANS` ranges (or an operand
+        on the way more than four times that). The tensor is remembered and may be an expanded view: read it, do not write to it.
+
+        >>> from regard.masks import causal, window
+        >>> (causal() & window(1, 0)).spans(3, 3).tolist()
+        [[[[[0, 1]], [[0, 2]], [[1, 3]]]]]
+        """
+        where = self.device if device is None else torch.device(device)
+
+        def build() -> Tensor | None:
+            found = self._spans(L, S, where)
+            if found is None or found.shape[-2] > MAX_SPANS:
+                return None
+            return found.expand(-1, -1, L, -1, -1)
+
+        return self._remember(("spans", L, S, where), build)
+
+    def tile(self, rows: range, cols: range, L: int, S: int, *, device: Device = None) -> Tile:
+        """What the rectangle rows × cols of the L × S pattern looks like, without building the pattern.
+
+        "all" or "none" when every or no query in it may look at every key in it, else a bool tensor that broadcasts to
+        (B, h, len(rows), len(cols)). A mask that cannot tell cheaply gives the tensor. Read it, do not write to it: it may be shared.
+
+        >>> from regard.masks import causal
+        >>> causal().tile(range(4, 8), range(0, 4), 8, 8)
+        'all'
+        >>> causal().tile(range(0, 2), range(0, 2), 8, 8).int().tolist()
+        [[[[1, 0], [1, 1]]]]
+        """
+        r0, r1, c0, c1 = rows.start, rows.stop, cols.start, cols.stop
+        if not (0 <= r0 <= r1 <= L and 0 <= c0 <= c1 <= S) or rows.step != 1 or cols.step != 1:
+            raise ValueError(
+                f"tile {rows} × {cols} does not lie inside {L} queries × {S} keys; pass increasing ranges of step 1 within them"
+            )
+        if r0 == r1 or c0 == c1:
+            return "none"
+        return self._tile(r0, r1, c0, c1, L, S, self.device if device is None else torch.device(device))
+
+    def dense(self, L: int, S: int, *, device: Device = None) -> Tensor:
+        """The whole pattern, bool (B|1, h|1, L, S). It costs L × S: for the reference kernel, tests and small pictures.
+
+        >>> from regard.masks import window
+        >>> window(0, 1).dense(2, 3)[0, 0].int().tolist()
+        [[0, 1, 1], [0, 0, 1]]
+        """
+        where = self.device if device is None else torch.device(device)
+        self._fit(L, S)
+        found = self._tile(0, L, 0, S, L, S, where) if L and S else "none"
+        if isinstance(found, str):
+            return torch.full((*self.lead, L, S), found == "all", device=where)
+        return found.expand(*self.lead, L, S)
+
+    def check(self, B: int, h: int, L: int, S: int) -> None:
+        """Raise ValueError, saying what to do, if this mask cannot serve inputs of batch B, h heads, L queries and S keys."""
+        b, heads = self.lead
+        if b not in (1, B):
+            raise ValueError(
+                f"{self!r} was made for {b} sequences but the inputs have a batch of {B}; build it for {B}, or for 1 to share it"
+            )
+        if heads not in (1, h):
+            raise ValueError(f"{self!r} was made for {heads} heads but the inputs have {h}; build it for {h}, or for 1 to share it")
+        self._fit(L, S)
+
+    def draw(self, L: int, S: int, *, width: int = 64, batch: int = 0, head: int = 0, ascii: bool = False) -> str:
+        """The pattern as text, queries down and keys across: █ may look, · may not, ▒ some of a cell that stands for many.
+
+        >>> from regard.masks import causal
+        >>> print(causal().draw(3, 3))
+        ██····
+        ████··
+        ██████
+        """
+        from regard.masks.drawing import as_text
+
+        return as_text(self, L, S, width=width, batch=batch, head=head, ascii=ascii)
+
+    def _repr_html_(self) -> str:
+        from regard.masks.drawing import as_html
+
+        return as_html(self)
+
+    # The algebra
+
+    def __and__(self, other: Mask) -> Mask:
+        return _combine(And, self, other) if isinstance(other, Mask) else NotImplemented
+
+    def __or__(self, other: Mask) -> Mask:
+        return _combine(Or, self, other) if isinstance(other, Mask) else NotImplemented
+
+    def __invert__(self) -> Mask:
+        return self.mask if isinstance(self, Not) else Not(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a mask has no truth value; combine masks with & | ~ instead of and, or, not")
+
+    # Small things kept beside the mask
+
+    def _remember(self, key: Hashable, build: Callable[[], _T]) -> _T:
+        """Build once, keep the last few."""
+        memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
+        if key in memo:
+            return memo[key]  # type: ignore[no-any-return]
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):  # an inference tensor kept here could not be used in training later
+                made = build()
+        else:
+            made = build()
+        if isinstance(made, Tensor) and type(made) is not Tensor:  # a tracing stand-in must not outlive its trace
+            return made
+        if len(memo) >= 8:
+            memo.pop(next(iter(memo)), None)
+        memo[key] = made
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_memo"}
+
+
+def _wrap(mask: Mask, binds: int) -> str:
+    return f"({mask!r})" if mask._binds < binds else repr(mask)
+
+
+def _shared_lead(masks: Sequence[Mask]) -> tuple[int, int]:
+    """The (B, h) several masks agree on."""
+    sizes = []
+    for axis, name in enumerate(("sequences", "heads")):
+        found = {mask.lead[axis]: mask for mask in masks if mask.lead[axis] != 1}
+        if len(found) > 1:
+            said = " and ".join(f"{mask!r} ({size} {name})" for size, mask in found.items())
+            raise ValueError(
+                f"masks made for different numbers of {name} cannot be combined: {said}; build them for the same number, or for 1"
+            )
+        sizes.append(next(iter(found), 1))
+    return sizes[0], sizes[1]
+
+
+@dataclass(frozen=True, repr=False)
+class Everything(Mask):
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        return "all"
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
+        return torch.tensor([[[[[0, S]]]]], dtype=torch.int32, device=device)
+
+    def __repr__(self) -> str:
+        return "everything()"
+
+
+@dataclass(frozen=True, repr=False)
+class Not(Mask):
+    mask: Mask
+    _binds: ClassVar[int] = 3
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        return self.mask.lead
+
+    @property
+    def device(self) -> torch.device | None:
+        return self.mask.device
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        return self.mask.size
+
+    def _fit(self, L: int, S: int) -> None:
+        self.mask._fit(L, S)
+
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        found = self.mask._tile(r0, r1, c0, c1, L, S, device)
+        if isinstance(found, str):
+            return "none" if found == "all" else "all"
+        return ~found
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        found = self.mask._spans(L, S, device)
+        return None if found is None else ranges.complement(found, S)
+
+    def __repr__(self) -> str:
+        return f"~{_wrap(self.mask, 3)}"
+
+
+class _Parts(Mask):
+    """Several masks under one: what & | and per_head share."""
+
+    def __init__(self, parts: tuple[Mask, ...]) -> None:
+        self.__dict__["parts"] = parts
+        self.__dict__["_lead"] = _shared_lead(parts)
+
+    parts: tuple[Mask, ...]
+    _lead: tuple[int, int]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"masks never change: cannot set {name!r}; build a new one with & | ~")
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        return self._lead
+
+    @cached_property
+    def device(self) -> torch.device | None:
+        return next((part.device for part in self.parts if part.device is not None), None)
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        return next((part.size for part in self.parts if part.size is not None), None)
+
+    def _fit(self, L: int, S: int) -> None:
+        for part in self.parts:
+            part._fit(L, S)
+
+
+class _Joined(_Parts):
+    """& and |: the order of the parts is for the reader alone."""
+
+    _sign: ClassVar[str]
+    _ends: ClassVar[Literal["all", "none"]]  # the verdict of one part that settles a tile
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and set(self.parts) == set(other.parts)
+
+    def __hash__(self) -> int:
+        return hash((self._sign, frozenset(self.parts)))
+
+    def __repr__(self) -> str:
+        return f" {self._sign} ".join(_wrap(part, self._binds) for part in self.parts)
+
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        seen: Tensor | None = None
+        for part in self.parts:
+            found = part._tile(r0, r1, c0, c1, L, S, device)
+            if isinstance(found, str):
+                if found == self._ends:
+                    return found
+            elif seen is None:
+                seen = found
+            else:
+                seen = seen & found if self._ends == "none" else seen | found
+        if seen is None:
+            return "all" if self._ends == "none" else "none"
+        return seen
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        join = ranges.intersection if self._ends == "none" else ranges.union
+        seen: Tensor | None = None
+        for part in self.parts:
+            found = part._spans(L, S, device)
+            if found is None:
+                return None
+            seen = found if seen is None else join(seen, found, S)
+            if seen.shape[-2] > WORKING_SPANS:
+                return None
+        return seen
+
+
+class And(_Joined):
+    _binds = 2
+    _sign = "&"
+    _ends = "none"
+
+
+class Or(_Joined):
+    _binds = 1
+    _sign = "|"
+    _ends = "all"
+
+
+def _combine(kind: type[_Joined], left: Mask, right: Mask) -> Mask:
+    """Join two masks, flattening a & (b & c) and dropping what cannot matter."""
+    full: Mask = Everything()
+    keeps, kills = (full, Not(full)) if kind is And else (Not(full), full)
+    parts: list[Mask] = []
+    for mask in (left, right):
+        for part in mask.parts if isinstance(mask, kind) else (mask,):
+            if part == kills or ~part in parts:
+                return kills
+            if part != keeps and part not in parts:
+                parts.append(part)
+    if not parts:
+        return keeps
+    return parts[0] if len(parts) == 1 else kind(tuple(parts))
+
+
+class PerHead(_Parts):
+    """One mask per head."""
+
+    def __init__(self, parts: tuple[Mask, ...]) -> None:
+        super().__init__(parts)
+        for head, part in enumerate(parts):
+            if part.lead[1] != 1:
+                raise ValueError(f"per_head takes masks of one head, but number {head}, {part!r}, has {part.lead[1]}")
+        self.__dict__["_lead"] = (self._lead[0], len(parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PerHead) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(("per_head", self.parts))
+
+    def __repr__(self) -> str:
+        return f"per_head([{', '.join(map(repr, self.parts))}])"
+
+    def check(self, B: int, h: int, L: int, S: int) -> None:
+        if h != len(self.parts):
+            raise ValueError(f"{self!r} has {len(self.parts)} masks but the inputs have {h} heads; pass one mask per head")
+        super().check(B, h, L, S)
+
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        found = [part._tile(r0, r1, c0, c1, L, S, device) for part in self.parts]
+        first = found[0]
+        if isinstance(first, str) and all(isinstance(other, str) and other == first for other in found):
+            return first
+        shape = (self._lead[0], 1, r1 - r0, c1 - c0)
+        filled = [torch.full((1, 1, 1, 1), t == "all", device=device) if isinstance(t, str) else t for t in found]
+        return torch.cat([t.expand(shape) for t in filled], dim=1)
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        found: list[Tensor] = []
+        for part in self.parts:
+            seen = part._spans(L, S, device)
+            if seen is None:
+                return None
+            found.append(seen)
+        width, rows = max(t.shape[-2] for t in found), L if any(t.shape[2] != 1 for t in found) else 1
+        out = torch.full((self._lead[0], len(found), rows, width, 2), S, dtype=torch.int32, device=device)
+        for head, seen in enumerate(found):
+            out[:, head, :, : seen.shape[-2]] = seen[:, 0]
+        return out
+
+
+def everything() -> Mask:
+    """Every query may look at every key; `~everything()` lets no one look.
+
+    >>> everything().tile(range(4), range(4), 4, 4)
+    'all'
+    """
+    return Everything()
+
+
+def per_head(masks: Sequence[Mask]) -> Mask:
+    """One mask for each head, in order.
+
+    >>> from regard.masks import causal, window
+    >>> per_head([causal(), window(1, 1)]).dense(2, 2).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    parts = tuple(masks)
+    if not parts or not all(isinstance(part, Mask) for part in parts):
+        raise ValueError(f"per_head takes one mask per head, at least one, but got {masks!r}")
+    return PerHead(parts)

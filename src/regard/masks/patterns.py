@@ -1,0 +1,278 @@
+"""Masks that are a few numbers: bands around the diagonal, key intervals, global tokens. No tensors are held.
+
+B batch, L queries, S keys. With align="end" query i stands at position i + S − L (the queries are the last L of the S), with "start" at i.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.masks import ranges
+from regard.masks.mask import Mask, Tile
+
+Align = Literal["end", "start"]
+
+
+def whole_numbers(given: object, what: str, *, least: int = 0, dims: tuple[int, ...] = (1,)) -> Tensor:
+    """An integer tensor from a sequence, array or tensor, or a ValueError naming `what`."""
+    found = given if isinstance(given, Tensor) else torch.as_tensor(given)
+    if found.numel() == 0 and not isinstance(given, Tensor):
+        found = found.long()
+    if found.dtype == torch.bool or found.is_floating_point() or found.is_complex():
+        raise ValueError(f"{what} must be whole numbers, but got {found.dtype}; convert them with .long()")
+    if found.ndim not in dims:
+        shapes = " or ".join(f"{n}-D" for n in dims)
+        raise ValueError(f"{what} must be {shapes}, but got shape {tuple(found.shape)}")
+    if found.numel() and int(found.min()) < least:
+        raise ValueError(f"{what} must be at least {least}, but the smallest is {int(found.min())}")
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class Band(Mask):
+    """Keys from `left` before the query's position to `right` after it."""
+
+    left: int | None
+    right: int | None
+    align: Align
+
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        at = r0 - c0 + (S - L if self.align == "end" else 0)  # the first row's position, counted from the first column
+        lowest, highest = r0 - r1 + 1, c1 - c0 - 1  # column − row within the tile takes every value in between
+        low = lowest if self.left is None else max(at - self.left, lowest)
+        high = highest if self.right is None else min(at + self.right, highest)
+        if low > high:
+            return "none"
+        if low == lowest and high == highest:
+            return "all"
+        return _band(low, high, r1 - r0, c1 - c0, device)
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
+        at = torch.arange(L, dtype=torch.int32, device=device) + (S - L if self.align == "end" else 0)
+        far = L + S  # a wider window sees no more, and stays within int32
+        start = torch.zeros_like(at) if self.left is None else (at - min(self.left, far)).clamp(0, S)
+        stop = torch.full_like(at, S) if self.right is None else (at + (min(self.right, far) + 1)).clamp(0, S)
+        empty = start >= stop
+        return torch.stack((start.masked_fill(empty, S), stop.masked_fill(empty, S)), dim=-1).view(1, 1, L, 1, 2)
+
+    def __repr__(self) -> str:
+        tail = "" if self.align == "end" else f"align={self.align!r}"
+        if self.left is None and self.right == 0:
+            return f"causal({tail})"
+        return f"window({self.left}, {self.right}{tail and ', ' + tail})"
+
+
+_bands: dict[tuple[int, int, int, int, torch.device | None], Tensor] = {}
+
+
+def _band(low: int, high: int, n: int, m: int, device: torch.device | None) -> Tensor:
+    """(1, 1, n, m): low ≤ column − row ≤ high. A tiling meets few different ones, so the last few are kept."""
+    key = (low, high, n, m, device)
+    found = _bands.get(key)
+    if found is not None:
+        return found
+    with torch.inference_mode(False):  # kept tensors must serve training too
+        made = torch.ones((n, m), dtype=torch.bool, device=device)
+        made = (made.tril(high) if high < m - 1 else made).triu(low)[None, None]
+    if n * m <= 1 << 18 and type(made) is Tensor:
+        if len(_bands) >= 32:
+            _bands.pop(next(iter(_bands)), None)
+        _bands[key] = made
+    return made
+
+
+@dataclass(frozen=True, repr=False)
+class Keys(Mask):
+    """The same interval of keys for every query of a sequence: the first n, or the last n."""
+
+    n: tuple[int, ...]  # one per sequence, or one for all
+    side: Literal["first", "last"]
+    written: str
+    exact: bool  # n counts real keys, so it cannot exceed S
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        return len(self.n), 1
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        most = max(self.n, default=0)
+        return (most, most) if self.exact else None
+
+    @cached_property
+    def _least(self) -> int:
+        return min(self.n, default=0)
+
+    @cached_property
+    def _most(self) -> int:
+        return max(self.n, default=0)
+
+    def _fit(self, L: int, S: int) -> None:
+        if self.exact and self._most > S:
+            raise ValueError(
+                f"{self!r} has a length of {self._most} but there are only {S} keys; lengths count the keys that are not padding"
+            )
+
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        if self.exact and self._most > S:
+            self._fit(L, S)
+        near, far = (c0, c1) if self.side == "first" else (S - c1, S - c0)  # distances from the side the keys start at
+        if near >= self._most:
+            return "none"
+        if far <= self._least:
+            return "all"
+        return self._remember(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
+
+    def _flags(self, S: int, device: torch.device | None) -> Tensor:
+        spans = self._spans(1, S, device)[:, :, :, 0]
+        return ranges.paint(spans[..., None, :], 0, S)  # (B, 1, 1, S)
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
+        self._fit(L, S)
+        n = torch.tensor([min(count, S) for count in self.n], dtype=torch.int32, device=device)
+        start, stop = (torch.zeros_like(n), n) if self.side == "first" else (S - n, torch.full_like(n, S))
+        start, stop = start.masked_fill(n == 0, S), stop.masked_fill(n == 0, S)
+        return torch.stack((start, stop), dim=-1).view(-1, 1, 1, 1, 2)
+
+    def __repr__(self) -> str:
+        return self.written
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalTokens(Mask):
+    """Positions that see everything and that everyone sees."""
+
+    positions: tuple[tuple[int, ...], ...]  # one sorted tuple per sequence, or one for all
+    flat: bool  # given as one list for every sequence
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        return len(self.positions), 1
+
+    @cached_property
+    def _some(self) -> list[int]:
+        return sorted({p for row in self.positions for p in row})
+
+    @cached_property
+    def _every(self) -> list[int]:
+        return sorted(set(self.positions[0]).intersection(*self.positions[1:])) if self.positions else []
+
+    def _fit(self, L: int, S: int) -> None:
+        if self._some and self._some[-1] >= S:
+            raise ValueError(f"{self!r} names position {self._some[-1]} but there are only {S} keys (0 … {S - 1})")
+
+    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+        some, every = self._some, self._every
+        if some and some[-1] >= S:
+            self._fit(L, S)
+        p0, p1 = r0 + S - L, r1 + S - L
+        rows = bisect_left(some, p1) - bisect_left(some, p0)
+        cols = bisect_left(some, c1) - bisect_left(some, c0)
+        if not rows and not cols:
+            return "none"
+        if rows == r1 - r0 and bisect_left(every, p1) - bisect_left(every, p0) == rows:
+            return "all"
+        if cols == c1 - c0 and bisect_left(every, c1) - bisect_left(every, c0) == cols:
+            return "all"
+        keys, queries = self._remember(("flags", L, S, device), lambda: self._flags(L, S, device))
+        if not rows:
+            return keys[..., c0:c1]
+        return queries[..., r0:r1, :] | keys[..., c0:c1] if cols else queries[..., r0:r1, :]
+
+    def _flags(self, L: int, S: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+        """Which keys (B, 1, 1, S) and which queries (B, 1, L, 1) are global."""
+        flags = torch.zeros((len(self.positions), max(L, S)), dtype=torch.bool)
+        before = max(L - S, 0)  # queries that stand before position 0
+        for row, positions in zip(flags, self.positions, strict=True):
+            row[[p + before for p in positions]] = True
+        flags = flags.to(device) if device is not None else flags
+        return flags[:, None, None, before:], flags[:, None, max(S - L, 0) :, None]
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self._fit(L, S)
+        keys, queries = self._flags(L, S, device)
+        each = ranges.runs(keys)  # (B, 1, 1, R, 2)
+        if each is None:
+            return None
+        whole = torch.full_like(each, S)
+        whole[..., 0, 0] = 0
+        return torch.where(queries[..., None], whole, each)
+
+    def __repr__(self) -> str:
+        if self.flat:
+            return f"global_tokens({list(self.positions[0])})"
+        most = max(map(len, self.positions), default=0)
+        return f"global_tokens({[list(row) + [-1] * (most - len(row)) for row in self.positions]})"
+
+
+def _aligned(align: str) -> Align:
+    if align not in ("end", "start"):
+        raise ValueError(f"align is {align!r}; pass 'end' (the queries are the last L positions) or 'start' (the first L)")
+    return "end" if align == "end" else "start"
+
+
+def causal(align: Align = "end") -> Mask:
+    """A query sees itself and what came before: key j ≤ i + S − L with align="end", j ≤ i with "start".
+
+    The two differ only when L ≠ S: a decoder with cached keys wants "end"; torch's `is_causal=True` is "start".
+
+    >>> causal().dense(2, 3)[0, 0].int().tolist()
+    [[1, 1, 0], [1, 1, 1]]
+    >>> causal(align="start").dense(2, 3)[0, 0].int().tolist()
+    [[1, 0, 0], [1, 1, 0]]
+    """
+    return Band(None, 0, _aligned(align))
+
+
+def window(left: int | None, right: int | None, align: Align = "end") -> Mask:
+    """A query sees keys from `left` positions before its own to `right` after it; None is unbounded on that side.
+
+    >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
+    [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    """
+    for name, given in (("left", left), ("right", right)):
+        if given is None:
+            continue
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise ValueError(f"window {name} is {given!r}; pass a whole number of positions, or None for no bound")
+        if given < 0:
+            raise ValueError(f"window {name} is {given}; pass a number of positions ≥ 0, or None for no bound")
+    return Band(left, right, _aligned(align))
+
+
+def prefix(n: int | Sequence[int] | Tensor) -> Mask:
+    """Every query sees the first n keys; n is a number, or one per sequence (B,). `causal() | prefix(n)` is a prefix LM.
+
+    >>> (causal() | prefix(2)).dense(3, 3)[0, 0].int().tolist()
+    [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    """
+    if isinstance(n, int) and not isinstance(n, bool):
+        counts, text = whole_numbers([n], "prefix"), str(n)
+    else:
+        found = whole_numbers(n, "prefix", dims=(0, 1))
+        counts, text = found.reshape(-1), str(found.tolist())
+    return Keys(tuple(counts.tolist()), "first", f"prefix({text})", exact=False)
+
+
+def global_tokens(ids: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Mask:
+    """These positions see every key, and every query sees them (Longformer, arXiv:2004.05150 §3.1).
+
+    ids: positions (G,), or (B, G) per sequence with −1 for unused slots. Query i stands at position i + S − L.
+
+    >>> global_tokens([1]).dense(3, 3)[0, 0].int().tolist()
+    [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
+    """
+    found = whole_numbers(ids, "global_tokens positions", least=-1, dims=(1, 2))
+    if found.ndim == 1 and found.numel() and int(found.min()) < 0:
+        raise ValueError(
+            f"global_tokens got position {int(found.min())}; positions count from 0 (−1 only fills up rows of a (B, G) tensor)"
+        )
+    rows = found.tolist() if found.ndim == 2 else [found.tolist()]
+    return GlobalTokens(tuple(tuple(sorted({p for p in row if p >= 0})) for row in rows), flat=found.ndim == 1)
