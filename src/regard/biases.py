@@ -1,0 +1,101 @@
+"""What is added to a score because of where query and key stand, given tile by tile and never as an N×N tensor.
+
+Axes: h heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class Bias(nn.Module):
+    """A bias computed where it is needed. Learnable ones are ordinary modules; their gradient is summed over tiles."""
+
+    def tile(self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+        """Values for queries ``rows`` and keys ``cols`` of the whole L×S pattern, broadcastable to (B, h, l, s)."""
+        raise NotImplementedError
+
+    def check(self, heads: int) -> None:
+        """Refuse a number of heads this bias was not made for."""
+
+
+def offsets(rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+    """Signed distance key − query (l, s), the last query standing on the last key."""
+    i = torch.arange(rows.start, rows.stop, device=device) + (S - L)
+    return torch.arange(cols.start, cols.stop, device=device) - i.unsqueeze(-1)
+
+
+class Alibi(Bias):
+    """``−slope · |key − query|`` with one fixed slope per head (Press et al. 2022, section 3).
+
+    >>> Alibi(8).tile(range(1), range(3), 3, 3)[0, 0]
+    tensor([[ 0.0000, -0.5000, -1.0000]])
+    """
+
+    slopes: Tensor
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        # Slopes of the next smaller power of two, then every other one of the next larger: the paper's own rule.
+        whole = 2 ** int(math.log2(heads)) if heads else 0
+        slopes = [2 ** (-8 * (i + 1) / whole) for i in range(whole)]
+        slopes += [2 ** (-4 * (i + 1) / whole) for i in range(0, 2 * (heads - whole), 2)]
+        self.register_buffer("slopes", torch.tensor(slopes))
+
+    def tile(self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+        distance = offsets(rows, cols, L, S, device=device).abs()
+        return -self.slopes.to(device).view(1, -1, 1, 1) * distance  # (1, h, l, s)
+
+    def check(self, heads: int) -> None:
+        _check_heads(self, self.slopes.numel(), heads)
+
+
+class RelativeBias(Bias):
+    """One learned number per head and bucket of distance: near distances one by one, far ones by the logarithm.
+
+    Raffel et al. 2020 (T5), section 2.1. ``table`` is (buckets, heads).
+
+    >>> RelativeBias(heads=4).tile(range(5), range(7), 5, 7).shape
+    torch.Size([1, 4, 5, 7])
+    """
+
+    def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, *, both_directions: bool = True) -> None:
+        super().__init__()
+        if buckets < 4 or max_distance <= buckets // 2:
+            raise ValueError(f"buckets={buckets}, max_distance={max_distance}; expected buckets ≥ 4 and max_distance > buckets // 2")
+        self.buckets, self.max_distance, self.both_directions = buckets, max_distance, both_directions
+        self.table = nn.Parameter(torch.zeros(buckets, heads))
+
+    def bucket(self, offset: Tensor) -> Tensor:
+        """The bucket of each signed offset key − query."""
+        count = self.buckets
+        base = torch.zeros_like(offset)
+        if self.both_directions:
+            count //= 2
+            base = (offset > 0).to(offset.dtype) * count
+            distance = offset.abs()
+        else:
+            distance = (-offset).clamp(min=0)
+        exact = count // 2
+        log = torch.log(distance.clamp(min=1).to(torch.float32) / exact) / math.log(self.max_distance / exact) * (count - exact)
+        far = (exact + log.to(offset.dtype)).clamp(max=count - 1)
+        return base + torch.where(distance < exact, distance, far)
+
+    def tile(self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+        # A tile has only l + s − 1 different offsets: look those up, then spread them over the diagonals.
+        first = cols.start - (rows.stop - 1 + S - L)
+        line = torch.arange(first, first + len(rows) + len(cols) - 1, device=device)
+        values = self.table.to(device)[self.bucket(line)]  # (l + s − 1, h)
+        index = offsets(rows, cols, L, S, device=device) - first  # (l, s)
+        return values[index].permute(2, 0, 1).unsqueeze(0)  # (1, h, l, s)
+
+    def check(self, heads: int) -> None:
+        _check_heads(self, self.table.shape[1], heads)
+
+
+def _check_heads(bias: Bias, made_for: int, heads: int) -> None:
+    if made_for not in (1, heads):
+        raise ValueError(f"{type(bias).__name__} was made for {made_for} heads but the query has {heads}; make it with heads={heads}")

@@ -1,0 +1,281 @@
+"""How a row of scores becomes a choice: the second of attention's three stages.
+
+Soft choices give weights that sum to one along a row; hard ones pick one key. Each is written twice: ``dense`` reads like
+the definition and is what the reference kernel uses; ``fit``/``weights``/``slope`` work on a row seen tile by tile.
+
+For every soft choice here the gradient is ``dz = g ∘ (dp − Σ g·dp / Σ g)`` with ``g = slope(p)``: p itself for softmax, √p for
+1.5-entmax, 1 on the support for sparsemax.
+
+Axes: B batch, h heads, L queries, S keys; z are the scores divided by the temperature, −∞ where masked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+NEWTON_PASSES = 60  # each pass at least halves what is left; float64 needs about ten
+
+
+class Row(NamedTuple):
+    """What is known of a row once all its scores were seen: (B, h, l) each."""
+
+    threshold: Tensor  # the lse for softmax, τ for the sparse choices
+    mass: Tensor  # Σ slope(p) over the row, the denominator of the gradient's mean
+
+
+class Choice(nn.Module):
+    """What every choice offers. ``choice(scores)`` gives the weights of a whole (…, L, S) matrix."""
+
+    hard = False
+
+    def __init__(self, temperature: float | Tensor = 1.0) -> None:
+        super().__init__()
+        if not isinstance(temperature, Tensor) and not temperature > 0:
+            raise ValueError(f"temperature is {temperature}; it must be positive (for the limit 0 use Argmax)")
+        if isinstance(temperature, Tensor) and temperature.dim() > 1:
+            raise ValueError(f"temperature has shape {tuple(temperature.shape)}; give one number or one per head, (h,)")
+        self.temperature = temperature
+
+    def dense(self, z: Tensor) -> Tensor:
+        """The weights of whole rows of scores z (…, L, S), already divided by the temperature."""
+        raise NotImplementedError
+
+    def fit(self, tiles: Callable[[], Iterable[Tensor]]) -> Row:
+        """Find each row's threshold; ``tiles()`` yields the row block's scores (B, h, l, s), as often as asked."""
+        raise NotImplementedError
+
+    def weights(self, z: Tensor, row: Row) -> Tensor:
+        """The weights of one tile of scores, the rows' thresholds known."""
+        raise NotImplementedError
+
+    def slope(self, p: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, scores: Tensor) -> Tensor:
+        t = self.temperature
+        return self.dense(scores / (t.view(-1, 1, 1) if isinstance(t, Tensor) and t.dim() else t))
+
+    def extra_repr(self) -> str:
+        plain = not isinstance(self.temperature, Tensor) and self.temperature == 1.0
+        return "" if plain else f"temperature={self.temperature if not isinstance(self.temperature, Tensor) else 'learned'}"
+
+
+class Softmax(Choice):
+    """``α_n = exp(z_n) / Σ exp(z_m)``, the distribution p(z = n | X, q).
+
+    ``temperature`` divides the scores first (a number, or a tensor, scalar or one per head, that may be learned). ``sinks`` (h,) are logits that stand in the denominator only, so that a
+    head may look at nothing (as in gpt-oss); the temperature divides them too.
+
+    >>> Softmax()(torch.tensor([[0., math.log(3.)]]))
+    tensor([[0.2500, 0.7500]])
+    """
+
+    def __init__(self, temperature: float | Tensor = 1.0, sinks: Tensor | None = None) -> None:
+        super().__init__(temperature)
+        if sinks is not None and sinks.dim() != 1:
+            raise ValueError(f"sinks has shape {tuple(sinks.shape)}; expected one logit per head, (h,)")
+        self.sinks = sinks
+
+    def dense(self, z: Tensor) -> Tensor:
+        return (z - logsumexp(z).unsqueeze(-1)).exp()
+
+    def fit(self, tiles: Callable[[], Iterable[Tensor]]) -> Row:
+        largest: Tensor | None = None
+        total: Tensor | None = None
+        for z in tiles():
+            peak = z.amax(-1)
+            high = peak if largest is None else torch.maximum(largest, peak)
+            base = torch.where(high == -math.inf, 0.0, high)
+            mass = (z - base.unsqueeze(-1)).exp().sum(-1)
+            total = mass if largest is None or total is None else total * (largest - base).exp() + mass
+            largest = high
+        assert largest is not None and total is not None
+        lse = torch.where(total > 0, largest + total.log(), torch.where(total == 0, -math.inf, total))
+        return Row(lse, torch.ones_like(lse))
+
+    def weights(self, z: Tensor, row: Row) -> Tensor:
+        lse = row.threshold.unsqueeze(-1)
+        return (z - torch.where(lse == -math.inf, 0.0, lse)).exp()
+
+    def slope(self, p: Tensor) -> Tensor:
+        return p
+
+
+class Sparsemax(Choice):
+    """``max(z − τ, 0)``: the Euclidean projection onto the simplex; far keys get exactly zero.
+
+    Martins and Astudillo 2016, algorithm 1.
+
+    >>> Sparsemax()(torch.tensor([[1.0, 0.5, -1.0]]))
+    tensor([[0.7500, 0.2500, 0.0000]])
+    """
+
+    def dense(self, z: Tensor) -> Tensor:
+        if not z.shape[-1]:
+            return z
+        top = z.detach().amax(-1, keepdim=True)
+        z = z - top.masked_fill(top == -math.inf, 0)  # a shift changes nothing, and small numbers cancel less
+        ranked, _ = z.sort(-1, descending=True)
+        count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        inside = 1 + count * ranked > ranked.cumsum(-1)  # the support is a prefix of the ranking
+        size = inside.sum(-1, keepdim=True).clamp(min=1)
+        tau = (ranked.where(inside, 0).sum(-1, keepdim=True) - 1) / size
+        return (z - tau).clamp(min=0)
+
+    def fit(self, tiles: Callable[[], Iterable[Tensor]]) -> Row:
+        return _newton(tiles, 1.0, lambda gap: (gap.sum(-1), (gap > 0).to(gap.dtype).sum(-1)), self.slope)
+
+    def weights(self, z: Tensor, row: Row) -> Tensor:
+        return (z - row.threshold.unsqueeze(-1)).clamp(min=0)
+
+    def slope(self, p: Tensor) -> Tensor:
+        return (p > 0).to(p.dtype)
+
+
+class Entmax15(Choice):
+    """``max(z/2 − τ, 0)²``: between softmax and sparsemax, sparse but smooth where it leaves zero.
+
+    Peters, Niculae and Martins 2019, section 4 and algorithm 2.
+
+    >>> Entmax15()(torch.tensor([[2.0, 0.0]])).sum()
+    tensor(1.)
+    """
+
+    def dense(self, z: Tensor) -> Tensor:
+        if not z.shape[-1]:
+            return z
+        half = z / 2
+        ranked, _ = half.sort(-1, descending=True)
+        seen = ranked.where(ranked > -math.inf, 0)
+        # Moments about the largest score, which the others are compared with: no cancellation at large scores.
+        top = ranked[..., :1].where(ranked[..., :1] > -math.inf, 0)
+        count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        mean = (seen - top).cumsum(-1) / count
+        spread = (seen - top).square().cumsum(-1) - count * mean.square()
+        tau = mean - ((1 - spread) / count).clamp(min=0).sqrt()
+        inside = (tau <= ranked - top) & (ranked > -math.inf)
+        size = inside.sum(-1, keepdim=True).clamp(min=1)
+        return (half - top - tau.gather(-1, size - 1)).clamp(min=0).square()
+
+    def fit(self, tiles: Callable[[], Iterable[Tensor]]) -> Row:
+        return _newton(tiles, 0.5, lambda gap: (gap.square().sum(-1), 2 * gap.sum(-1)), self.slope, power=2)
+
+    def weights(self, z: Tensor, row: Row) -> Tensor:
+        return (z / 2 - row.threshold.unsqueeze(-1)).clamp(min=0).square()
+
+    def slope(self, p: Tensor) -> Tensor:
+        return p.sqrt()
+
+
+class Argmax(Choice):
+    """The one key with the largest score (the first of equals): hard attention as it is used at test time.
+
+    Gradients reach the value that was picked, never the scores.
+
+    >>> Argmax()(torch.tensor([[0.1, 0.9, 0.3]]))
+    tensor([[0., 1., 0.]])
+    """
+
+    hard = True
+
+    def dense(self, z: Tensor) -> Tensor:
+        if not z.shape[-1]:
+            return z
+        return torch.zeros_like(z).scatter(-1, z.argmax(-1, keepdim=True), 1.0) * (z.amax(-1, keepdim=True) > -math.inf)
+
+
+class Sample(Choice):
+    """One key drawn from softmax(z), with its log-probability: hard attention as it is trained.
+
+    The draw is not differentiable; train it with :func:`reinforce` on the returned log-probability, or set
+    ``straight_through`` to let the backward pass act as if the soft weights had been used.
+
+    >>> z = torch.tensor([[-math.inf, 0.0]])
+    >>> Sample()(z)
+    tensor([[0., 1.]])
+    """
+
+    hard = True
+
+    def __init__(self, temperature: float | Tensor = 1.0, *, straight_through: bool = False) -> None:
+        super().__init__(temperature)
+        self.straight_through = straight_through
+
+    def dense(self, z: Tensor) -> Tensor:
+        from .kernels.reference import draw
+
+        u = torch.rand(z.shape[:-1], device=z.device, dtype=torch.float64)
+        return nn.functional.one_hot(draw(z, u).clamp(min=0), z.shape[-1]).to(z.dtype) * (z.amax(-1, keepdim=True) > -math.inf)
+
+
+def reinforce(log_prob: Tensor, reward: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
+    """The loss whose gradient is REINFORCE's: ``−mean((reward − baseline) · log p)``, neither reward nor baseline followed.
+
+    Williams 1992. log_prob and reward must have one shape (sum a sequence's log-probabilities first if it earns one
+    reward); train a learned baseline by its own squared error.
+
+    >>> reinforce(torch.tensor([-1.0, -2.0]), torch.tensor([1.0, 0.0]), 0.5)
+    tensor(-0.2500)
+    """
+    if log_prob.shape != reward.shape:
+        raise ValueError(
+            f"log_prob has shape {tuple(log_prob.shape)} but reward {tuple(reward.shape)}; they must be equal "
+            "(sum log_prob over the choices that earned one reward)"
+        )
+    advantage = reward.detach() - (baseline.detach() if isinstance(baseline, Tensor) else baseline)
+    if advantage.shape != log_prob.shape:
+        raise ValueError(f"baseline does not fit: reward − baseline has shape {tuple(advantage.shape)}, log_prob {tuple(log_prob.shape)}")
+    return -(advantage * log_prob).mean()
+
+
+def logsumexp(z: Tensor) -> Tensor:
+    """log Σ exp along the last axis: −∞, with a zero gradient, where a row is empty or all −∞."""
+    if not z.shape[-1]:
+        return z.new_full(z.shape[:-1], -math.inf)
+    peak = z.detach().amax(-1, keepdim=True)
+    empty = peak == -math.inf
+    total = (z - peak.masked_fill(empty, 0)).exp().sum(-1, keepdim=True)
+    # The log of an empty row is replaced before it is taken, so that its gradient is 0 and not NaN.
+    lse = total.masked_fill(empty, 1).log() + peak.masked_fill(empty, 0)
+    return lse.masked_fill(empty, -math.inf).squeeze(-1)
+
+
+def _newton(
+    tiles: Callable[[], Iterable[Tensor]],
+    factor: float,
+    moments: Callable[[Tensor], tuple[Tensor, Tensor]],
+    slope: Callable[[Tensor], Tensor],
+    power: int = 1,
+) -> Row:
+    """Solve Σ max(factor·z − τ, 0)^power = 1 for τ by Newton's method from max − 1.
+
+    The sum is convex and falls with τ, and max − 1 lies left of the root, so the steps go up and never past it.
+    """
+    largest: Tensor | None = None
+    for z in tiles():
+        peak = z.amax(-1)
+        largest = peak if largest is None else torch.maximum(largest, peak)
+    assert largest is not None
+    empty = largest == -math.inf
+    tau = torch.where(empty, 0.0, largest * factor) - 1
+    fine = 4 * torch.finfo(tau.dtype).eps
+    for _ in range(NEWTON_PASSES):
+        total, fall = torch.zeros_like(tau), torch.zeros_like(tau)
+        for z in tiles():
+            value, descent = moments((z * factor - tau.unsqueeze(-1)).clamp(min=0))
+            total, fall = total + value, fall + descent
+        step = torch.where(empty | (fall == 0), 0.0, (total - 1) / fall.clamp(min=torch.finfo(tau.dtype).tiny))
+        moved = tau + step
+        settled = (step.abs() <= fine * moved.abs().clamp(min=1)) | (moved == tau) | step.isnan()
+        tau = moved
+        if bool(settled.all()):
+            break
+    mass = torch.zeros_like(tau)
+    for z in tiles():
+        mass = mass + slope((z * factor - tau.unsqueeze(-1)).clamp(min=0) ** power).sum(-1)
+    return Row(tau, mass)

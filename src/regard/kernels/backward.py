@@ -1,0 +1,197 @@
+"""The backward pass of `streamed`: each tile recomputed from the row's threshold, its gradient added up and dropped.
+
+dS = g ∘ (dP − mean) with g the choice's slope and mean = Σ g·dP / Σ g; for softmax g = P and the mean is dO·O − dlse.
+
+Axes: B batch, h heads, k key heads, l rows and s columns of a tile, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ..biases import Bias
+from ..choices import Row, Sample, Softmax
+from .dropout import keep
+from .spec import Spec
+from .tiles import Tile, Tiles, finite, spread, window
+
+QUERY, KEY, VALUE, KEY_BIAS, BIAS, BETA, SINKS, PARAMETERS = range(8)
+
+
+class Backward:
+    def __init__(self, spec: Spec, inputs: list[Tensor | None], needs: tuple[bool, ...]) -> None:
+        self.spec = spec
+        self.tiles = Tiles(spec)
+        self.inputs, self.needs = inputs, needs
+        dtype = self.tiles.dtype
+        self.grads: list[Tensor | None] = [
+            torch.zeros_like(x, dtype=dtype, memory_format=torch.contiguous_format) if x is not None and need else None
+            for x, need in zip(inputs, needs, strict=True)
+        ]
+        masked = spec.mask is not None
+        # Masked NaN and inf meet a zero in the products below: take them out (rows that see them are NaN through dO·O already).
+        self.query, self.key, self.value = (
+            x if not masked or finite(x) else x.nan_to_num(0, 0, 0) for x in (spec.query, spec.key, spec.value)
+        )
+
+    def run(
+        self, output: Tensor, lse: Tensor, index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
+    ) -> list[Tensor | None]:
+        spec, dtype = self.spec, self.tiles.dtype
+        softmax = isinstance(spec.choice, Softmax | Sample)
+        soft = d_out is not None and output.numel() > 0
+        for rows in self.tiles.row_blocks():
+            block = slice(rows.start, rows.stop)
+            do = d_out[:, :, block].to(dtype) if soft and d_out is not None else None
+            row = Row(lse[:, :, block], torch.ones_like(lse[:, :, block])) if softmax else self._fit(rows)
+            if softmax:
+                mean = row.threshold.new_zeros(row.threshold.shape)
+                if do is not None:
+                    mean = (do * output[:, :, block].to(dtype)).sum(-1)
+                if d_lse is not None:
+                    mean = mean - d_lse[:, :, block]
+                self._sinks(row, mean)
+            else:
+                mean = self._mean(rows, row, do)
+            picked = None if d_picked is None else (index[:, :, block], d_picked[:, :, block].to(dtype))
+            for tile in self.tiles.row(rows):
+                self._tile(tile, row, mean, do, picked)
+        return [None if g is None or x is None else g.to(x.dtype) for g, x in zip(self.grads, self.inputs, strict=True)]
+
+    def _fit(self, rows: range) -> Row:
+        from .streamed import Forward
+
+        return Forward(self.spec).fit(rows)
+
+    def _distribution(self) -> Softmax | torch.nn.Module:
+        return Softmax() if isinstance(self.spec.choice, Sample) else self.spec.choice
+
+    def _weights(self, tile: Tile, row: Row) -> Tensor:
+        if isinstance(self.spec.choice, Softmax | Sample):
+            lse = row.threshold.unsqueeze(-1)
+            return (tile.z - lse.masked_fill(lse == -math.inf, 0)).exp()
+        return self.spec.choice.weights(tile.z, row)
+
+    def _slope(self, p: Tensor) -> Tensor:
+        return p if isinstance(self.spec.choice, Softmax | Sample) else self.spec.choice.slope(p)
+
+    def _reach(self, tile: Tile, do: Tensor, p: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """dP before the choice, and the weights the values saw (after dropout)."""
+        spec = self.spec
+        value = spread(self.value[:, :, tile.cols.start : tile.cols.stop].to(do.dtype), spec.group)
+        dp = do @ value.mT
+        if not spec.dropout:
+            return dp, p
+        kept = keep(spec.seed, spec.dropout, *spec.sizes[:2], tile.rows, tile.cols, do.device) / (1 - spec.dropout)
+        return dp * kept, None if p is None else p * kept
+
+    def _mean(self, rows: range, row: Row, do: Tensor | None) -> Tensor:
+        """Σ g·dP / Σ g of a sparse choice: one more pass over the row's tiles."""
+        total = torch.zeros_like(row.threshold)
+        if do is not None:
+            for tile in self.tiles.row(rows):
+                dp, _ = self._reach(tile, do, None)
+                g = self._slope(self._weights(tile, row))
+                total += torch.where(g > 0, g * dp, 0.0).sum(-1)
+        return torch.where(row.mass > 0, total / row.mass.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
+
+    def _sinks(self, row: Row, mean: Tensor) -> None:
+        grad = self.grads[SINKS]
+        if grad is not None and self.spec.sinks is not None:
+            weight = (self.spec.sinks.to(mean.dtype).view(1, -1, 1) - row.threshold).exp()
+            grad -= (weight * mean).sum((0, 2))
+
+    def _tile(self, tile: Tile, row: Row, mean: Tensor, do: Tensor | None, picked: tuple[Tensor, Tensor] | None) -> None:
+        spec = self.spec
+        p = self._weights(tile, row)
+        if do is None:
+            dp, kept = torch.zeros_like(p), None
+        else:
+            dp, kept = self._reach(tile, do, p)
+            if (grad := self.grads[VALUE]) is not None and kept is not None:
+                self._add(grad, tile.cols, kept.mT @ do)
+        dz = self._slope(p) * (dp - mean.unsqueeze(-1))
+        if picked is not None:
+            index, d_picked = picked
+            at = torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)
+            dz = dz + at * d_picked.unsqueeze(-1)
+        if tile.visible is not None:
+            dz = dz.masked_fill(~tile.visible, 0)
+        beta = self.tiles.beta
+        if (grad := self.grads[BETA]) is not None and isinstance(beta, Tensor):
+            s = tile.z / beta
+            found = dz * (s if tile.visible is None else s.masked_fill(~tile.visible, 0))
+            grad += found.sum((0, 2, 3)) if grad.dim() else found.sum()
+        self._scores(tile, dz * beta)
+
+    def _scores(self, tile: Tile, ds: Tensor) -> None:
+        """From the gradient of the raw scores to query, key, their biases and the score's own parameters."""
+        spec, grads = self.spec, self.grads
+        rows, cols = tile.rows, tile.cols
+        self._bias(tile, ds)
+        if spec.score is not None:
+            self._through(tile, ds)
+            return
+        if spec.cap is not None:
+            s = self.tiles.dots(self._block(self.query, rows), spread(self._block(self.key, cols), spec.group), cols)
+            ds = ds * (1 - (s / spec.cap).square())
+        if (grad := grads[KEY_BIAS]) is not None:
+            self._add(grad, cols, ds.sum(-2))
+        ds = ds * spec.scale
+        if (grad := grads[QUERY]) is not None:
+            grad[:, :, rows.start : rows.stop] += ds @ spread(self._block(self.key, cols), spec.group)
+        if (grad := grads[KEY]) is not None:
+            self._add(grad, cols, ds.mT @ self._block(self.query, rows))
+
+    def _through(self, tile: Tile, ds: Tensor) -> None:
+        """A score that is not a dot product: let autograd differentiate this one tile."""
+        spec, grads = self.spec, self.grads
+        assert spec.score is not None
+        parameters = list(spec.score.parameters())
+        with torch.enable_grad():
+            q = self._block(self.query, tile.rows).detach().requires_grad_()
+            k = spread(self._block(self.key, tile.cols), spec.group).detach().requires_grad_()
+            s = spec.score.tile(q, k)
+        learned = [p for p in parameters if p.requires_grad]
+        dq, dk, *rest = torch.autograd.grad(s, [q, k, *learned], ds, allow_unused=True)
+        if (grad := grads[QUERY]) is not None and dq is not None:
+            grad[:, :, tile.rows.start : tile.rows.stop] += dq
+        if (grad := grads[KEY]) is not None and dk is not None:
+            self._add(grad, tile.cols, dk)
+        self._parameters(parameters, 0, learned, rest)
+
+    def _bias(self, tile: Tile, ds: Tensor) -> None:
+        spec = self.spec
+        if (grad := self.grads[BIAS]) is not None:
+            part = window(grad, tile.rows, tile.cols)
+            part += ds.sum_to_size(part.shape)
+        if not isinstance(spec.bias, Bias):
+            return
+        parameters = list(spec.bias.parameters())
+        learned = [p for p in parameters if p.requires_grad]
+        if not learned:
+            return
+        with torch.enable_grad():
+            bias = self.tiles.bias(tile.rows, tile.cols)
+        assert bias is not None
+        found = torch.autograd.grad(bias, learned, ds.sum_to_size(bias.shape), allow_unused=True)
+        self._parameters(parameters, 0 if spec.score is None else len(list(spec.score.parameters())), learned, list(found))
+
+    def _parameters(self, parameters: list[torch.nn.Parameter], offset: int, learned: list[torch.nn.Parameter], found: list[Tensor | None]) -> None:
+        places = {id(p): PARAMETERS + offset + i for i, p in enumerate(parameters)}
+        for parameter, grad in zip(learned, found, strict=True):
+            total = self.grads[places[id(parameter)]]
+            if total is not None and grad is not None:
+                total += grad
+
+    def _block(self, x: Tensor, span: range) -> Tensor:
+        return x[:, :, span.start : span.stop].to(self.tiles.dtype)
+
+    def _add(self, total: Tensor, cols: range, part: Tensor) -> None:
+        """Add (B, h, s, …) onto the key heads (B, k, s, …) it belongs to."""
+        if self.spec.group > 1:
+            part = part.unflatten(1, (-1, self.spec.group)).sum(2)
+        total[:, :, cols.start : cols.stop] += part

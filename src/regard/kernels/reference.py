@@ -1,0 +1,174 @@
+"""The truth: attention as the textbook writes it, dense, in any dtype, followed by autograd. Every kernel must agree with it.
+
+Axes: B batch, h heads, L queries, S keys, d width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+from torch import Tensor
+
+from ..biases import Bias
+from ..choices import Sample, Softmax, logsumexp
+from .dropout import keep
+from .spec import Result, Spec, accumulator
+
+
+def scores(spec: Spec) -> tuple[Tensor, Tensor | None]:
+    """Stage one: every score z (B, h, L, S), −∞ where masked, and who may look at whom (None: everyone)."""
+    B, h, L, S = spec.sizes
+    dtype = accumulator(spec.query.dtype)
+    q = spec.query.to(dtype)
+    k = spec.key.to(dtype).repeat_interleave(spec.group, 1)
+    key_bias = None if spec.key_bias is None else spec.key_bias.to(dtype).repeat_interleave(spec.group, 1).unsqueeze(-2)
+
+    def pairs(q: Tensor, k: Tensor, key_bias: Tensor | None) -> Tensor:
+        if spec.score is not None:
+            return spec.score.tile(q, k)
+        s = q @ k.mT * spec.scale
+        if key_bias is not None:
+            s = s + key_bias
+        return s if spec.cap is None else spec.cap * torch.tanh(s / spec.cap)
+
+    fine = q.isfinite().all(-1).unsqueeze(-1) & k.isfinite().all(-1).unsqueeze(-2)  # (B, h, L, S)
+    if spec.mask is None or bool(fine.all()):
+        s = pairs(q, k, key_bias)
+    else:  # a masked NaN must not reach the gradient either, where it would meet a zero: follow only the finite pairs
+        bias = None if key_bias is None else key_bias.nan_to_num(0, 0, 0)
+        s = pairs(q.nan_to_num(0, 0, 0), k.nan_to_num(0, 0, 0), bias).where(fine, pairs(q, k, key_bias).detach())
+    if isinstance(spec.bias, Bias):
+        s = s + spec.bias.tile(range(L), range(S), L, S, device=q.device).to(dtype)
+    elif spec.bias is not None:
+        s = s + spec.bias.to(dtype)
+    z = s * per_head(spec.beta, dtype)
+    visible = None if spec.mask is None else spec.mask.dense(L, S, device=q.device).expand(B, h, L, S)
+    return (z if visible is None else z.masked_fill(~visible, -math.inf)), visible
+
+
+def per_head(beta: float | Tensor, dtype: torch.dtype) -> float | Tensor:
+    """The inverse temperature, shaped to multiply scores (B, h, L, S)."""
+    return beta.to(dtype).view(-1, 1, 1) if isinstance(beta, Tensor) else beta
+
+
+def gather(p: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
+    """Stage three: Σ p·v, (B, h, L, dv). A masked value never counts, not even one that is NaN (0 · NaN is NaN)."""
+    if visible is None:
+        return p @ value
+    bad = ~value.isfinite()
+    if not bool(bad.any()):
+        return p @ value
+    out = p @ value.masked_fill(bad, 0)
+    for key in bad.any(-1).any(0).any(0).nonzero().flatten().tolist():
+        seen = visible[..., key].unsqueeze(-1) & bad[..., key, :].unsqueeze(-2)
+        out = out + p[..., key].unsqueeze(-1) * value[..., key, :].unsqueeze(-2).where(seen, 0)
+    return out
+
+
+def draw(z: Tensor, uniform: Tensor) -> Tensor:
+    """Invert the distribution function: the first key whose running mass passes u times the total; −1 on an empty row."""
+    if not z.shape[-1]:
+        return torch.full(z.shape[:-1], -1, device=z.device)
+    peak = z.detach().amax(-1, keepdim=True)
+    running = (z.detach() - peak.masked_fill(peak == -math.inf, 0)).exp().double().cumsum(-1)
+    index = (running <= (uniform * running[..., -1]).unsqueeze(-1)).sum(-1)
+    last = (running < running[..., -1:]).sum(-1)  # rounding may push u · total onto the total itself
+    return torch.minimum(index, last).masked_fill(peak.squeeze(-1) == -math.inf, -1)
+
+
+def pick(value: Tensor, index: Tensor) -> Tensor:
+    """The chosen value of each row: value (B, k, S, dv), index (B, h, L) → (B, h, L, dv); zero where index is −1."""
+    B, h, _ = index.shape
+    if not value.shape[2]:
+        return value.new_zeros(*index.shape, value.shape[-1])
+    batch = torch.arange(B, device=index.device).view(-1, 1, 1)
+    head = torch.arange(h, device=index.device).view(-1, 1) // (h // value.shape[1] if value.shape[1] else 1)
+    return value[batch, head, index.clamp(min=0)].masked_fill((index < 0).unsqueeze(-1), 0)
+
+
+class Reference:
+    """Dense and readable: score → choose → gather."""
+
+    name = "reference"
+
+    def refuses(self, spec: Spec) -> str | None:
+        return None
+
+    def bytes(self, spec: Spec) -> int:
+        B, h, L, S = spec.sizes
+        element = 8 if spec.query.dtype == torch.float64 else 4
+        width = 1 if spec.score is None else spec.score.width(spec.query)
+        return B * h * L * S * element * (2 + width + (3 if spec.needs_grad else 0))
+
+    def reason(self, spec: Spec) -> str:
+        return "asked for: dense, the readable truth"
+
+    def run(self, spec: Spec) -> Result:
+        B, h, L, S = spec.sizes
+        z, visible = scores(spec)
+        value = spec.value.to(z.dtype).repeat_interleave(spec.group, 1)
+        lse: Tensor | None = None
+        index: Tensor | None = None
+        log_prob: Tensor | None = None
+        if isinstance(spec.choice, Softmax | Sample):
+            column = [z] if spec.sinks is None else [z, spec.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, L, 1)]
+            lse = logsumexp(torch.cat(column, -1))
+        if spec.choice.hard:
+            p, output, index, log_prob = self._hard(spec, z, value, visible, lse)
+        else:
+            p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp() if lse is not None else spec.choice.dense(z)
+            kept = p
+            if spec.dropout:
+                kept = p * keep(spec.seed, spec.dropout, B, h, range(L), range(S), p.device) / (1 - spec.dropout)
+            output = gather(kept, value, visible)
+        readings = {}
+        for reading in spec.readings:
+            from ..readings import Shape
+
+            state = reading.start(Shape.of(spec))
+            reading.add(state, p.detach(), self._shifted(spec, z.detach()), range(L), range(S))
+            readings[reading.name] = reading.finish(state)
+        return Result(output.to(spec.value.dtype), lse, index, log_prob, readings)
+
+    @staticmethod
+    def _hard(
+        spec: Spec, z: Tensor, value: Tensor, visible: Tensor | None, lse: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        S = z.shape[-1]
+        if isinstance(spec.choice, Sample):
+            assert spec.uniform is not None and lse is not None
+            index = draw(z, spec.uniform)
+        else:
+            index = z.argmax(-1) if S else z.new_full(z.shape[:-1], -1, dtype=torch.int64)
+            index = index.masked_fill((z == -math.inf).all(-1), -1)
+        output = pick(spec.value.to(z.dtype), index)
+        empty = index < 0
+        if lse is None:
+            p = torch.zeros_like(z)
+            return (p.scatter(-1, index.clamp(min=0).unsqueeze(-1), (~empty).to(p.dtype).unsqueeze(-1)) if S else p), output, index, None
+        p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp()
+        chosen = z.gather(-1, index.clamp(min=0).unsqueeze(-1)).squeeze(-1) if S else z.new_zeros(z.shape[:-1])
+        log_prob = chosen.masked_fill(empty, 0) - lse.masked_fill(empty, 0)
+        assert isinstance(spec.choice, Sample)
+        if spec.choice.straight_through:
+            soft = gather(p, value, visible)
+            output = soft + (output - soft).detach()
+        return p, output, index, log_prob
+
+    @staticmethod
+    def _shifted(spec: Spec, z: Tensor) -> Tensor:
+        return z if spec.row_shift is None else z + spec.row_shift.to(z.dtype).unsqueeze(-1)
+
+
+def gradient(spec: Spec, inputs: list[Tensor], grads: dict[str, Tensor | None]) -> list[Tensor | None]:
+    """The gradients of a Spec's outputs by the dense form, themselves differentiable: what double backward uses."""
+    result = Reference().run(dataclasses.replace(spec, readings=()))
+    outputs, given = [], []
+    for name, grad in grads.items():
+        output = getattr(result, name)
+        if grad is not None and output is not None and output.requires_grad:
+            outputs.append(output)
+            given.append(grad)
+    return list(torch.autograd.grad(outputs, inputs, given, create_graph=True, allow_unused=True))

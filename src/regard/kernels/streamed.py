@@ -1,0 +1,296 @@
+"""Exact attention tile by tile, in plain torch on any device: O(N) memory forward and backward.
+
+Any score, mask, choice, bias, dropout and reading. The forward keeps one running maximum and sum per row (Milakov and
+Gimelshein 2018; Rabe and Staats 2021); the backward recomputes each tile from the saved lse (Dao et al. 2022, algorithm 4).
+
+Axes: B batch, h heads, l rows and s columns of a tile, L queries, S keys, dv value width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..choices import Row, Sample, Softmax
+from .backward import Backward
+from .dropout import keep
+from .reference import gradient, pick
+from .spec import Result, Spec
+from .tiles import TILE, Tiles, finite, spread
+
+
+class Streamed:
+    name = "streamed"
+
+    def refuses(self, spec: Spec) -> str | None:
+        return None
+
+    def bytes(self, spec: Spec) -> int:
+        B, h, L, S = spec.sizes
+        tiles = Tiles(spec)
+        element = tiles.dtype.itemsize
+        width = 1 if spec.score is None else spec.score.width(spec.query)
+        tile = B * h * min(L, tiles.step_rows) * min(S, tiles.step_cols) * element
+        rows = B * h * L * (spec.value.shape[-1] + 2) * element
+        total = rows + tile * (3 + 2 * (width > 1) * width)
+        if spec.needs_grad:
+            total += element * (spec.query.numel() + spec.key.numel() + spec.value.numel()) + tile * (4 + 2 * width)
+        return total
+
+    def reason(self, spec: Spec) -> str:
+        return f"tiles in plain torch on {spec.query.device.type}: any score, mask, choice and reading in linear memory"
+
+    def run(self, spec: Spec) -> Result:
+        if not spec.needs_grad:
+            with torch.no_grad():
+                found = Forward(spec).run()
+        else:
+            found = _Autograd.apply(spec, *_inputs(spec))
+        output, lse, picked, index = found
+        if not isinstance(spec.choice, Softmax | Sample):
+            lse = None
+        log_prob = None
+        if spec.choice.hard:
+            hard = pick(spec.value, index)
+            if isinstance(spec.choice, Sample):
+                log_prob = picked - lse.masked_fill(index < 0, 0)
+                if spec.choice.straight_through:
+                    hard = output + (hard - output).detach()
+            output = hard
+        readings = self.read(spec, lse) if spec.readings else {}
+        return Result(output, lse, index if spec.choice.hard else None, log_prob, readings)
+
+    @torch.no_grad()
+    def read(self, spec: Spec, lse: Tensor | None = None) -> dict[str, Any]:
+        """All readings in one more pass over the tiles: p = exp(z − lse), looked at and dropped."""
+        from ..readings import Shape
+
+        tiles = Tiles(spec)
+        shape = Shape.of(spec)
+        states = [(reading, reading.start(shape)) for reading in spec.readings]
+        forward = Forward(spec)
+        for rows in tiles.row_blocks():
+            block = slice(rows.start, rows.stop)
+            row = None
+            if lse is not None:
+                row = Row(lse[:, :, block], torch.ones_like(lse[:, :, block]))
+            elif not spec.choice.hard:
+                row = forward.fit(rows)
+            index = forward.pick_largest(rows)[0] if row is None else None
+            for tile in tiles.row(rows):
+                if index is not None:
+                    p = (torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)).to(tile.z.dtype)
+                else:
+                    p = _soft(spec).weights(tile.z, row)  # type: ignore[arg-type]
+                z = tile.z if spec.row_shift is None else tile.z + spec.row_shift[:, :, block].unsqueeze(-1)
+                for reading, state in states:
+                    reading.add(state, p, z, rows, tile.cols)
+        return {reading.name: reading.finish(state) for reading, state in states}
+
+
+def _soft(spec: Spec) -> Any:
+    """The distribution behind the choice: a sample's is softmax."""
+    return _SOFTMAX if isinstance(spec.choice, Sample) else spec.choice
+
+
+_SOFTMAX = Softmax()
+
+
+class Forward:
+    """One forward pass over row blocks."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.tiles = Tiles(spec)
+        # A masked NaN value would still meet a weight of zero in the product, so such values are taken out beforehand
+        # and put back for the rows that really see them.
+        clean = spec.mask is None or finite(spec.value)
+        self.value = spec.value if clean else spec.value.nan_to_num(0, 0, 0)
+        self.bad: list[int] = []
+        if not clean:
+            self.bad = (~spec.value.isfinite()).any(-1).any(0).any(0).nonzero().flatten().tolist()
+
+    def run(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        spec, dtype = self.spec, self.tiles.dtype
+        B, h, L, _ = spec.sizes
+        device = spec.query.device
+        sample, softmax = isinstance(spec.choice, Sample), isinstance(spec.choice, Softmax)
+        soft = not spec.choice.hard or (sample and spec.choice.straight_through)
+        output = torch.zeros(B, h, L, spec.value.shape[-1], dtype=spec.value.dtype, device=device) if soft else torch.empty(0, device=device)
+        lse = torch.full((B, h, L) if softmax or sample else (0,), -math.inf, dtype=dtype, device=device)
+        picked = torch.zeros((B, h, L) if sample else (0,), dtype=dtype, device=device)
+        index = torch.full((B, h, L) if spec.choice.hard else (0,), -1, dtype=torch.int64, device=device)
+        for rows in self.tiles.row_blocks():
+            block = slice(rows.start, rows.stop)
+            if softmax or sample:
+                found, normaliser, peak, total = self.softmax(rows, gather=soft)
+                lse[:, :, block] = normaliser
+                if soft:
+                    output[:, :, block] = found
+                if sample:
+                    index[:, :, block], picked[:, :, block] = self.draw(rows, peak, total)
+            elif spec.choice.hard:
+                index[:, :, block] = self.pick_largest(rows)[0]
+            else:
+                output[:, :, block] = self.gather(rows, self.fit(rows))
+        return output, lse, picked, index
+
+    def softmax(self, rows: range, *, gather: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Weights and sum in one pass, rescaled whenever a larger score appears: output, lse, maximum, Σ exp(z − maximum)."""
+        spec = self.spec
+        B, h = spec.sizes[:2]
+        high = torch.full((B, h, len(rows)), -math.inf, dtype=self.tiles.dtype, device=spec.query.device)
+        total = torch.zeros_like(high)
+        out = high.new_zeros(B, h, len(rows), spec.value.shape[-1])
+        if spec.sinks is not None:
+            high = spec.sinks.to(high.dtype).view(1, -1, 1).expand_as(high).clone()
+            total = (high > -math.inf).to(high.dtype)
+        for tile in self.tiles.row(rows):
+            above = torch.maximum(high, tile.z.amax(-1))
+            base = above.masked_fill(above == -math.inf, 0)
+            p = tile.z.sub_(base.unsqueeze(-1)).exp_()
+            shrink = (high - base).exp_()
+            total = total * shrink + p.sum(-1)
+            if gather:
+                out.mul_(shrink.unsqueeze(-1)).add_(self.product(p, rows, tile.cols, tile.visible))
+            high = above
+        seen = total != 0
+        lse = torch.where(seen, high + total.log(), -math.inf)
+        return (out / total.masked_fill(~seen, 1).unsqueeze(-1)), lse, high, total
+
+    def product(self, p: Tensor, rows: range, cols: range, visible: Tensor | None) -> Tensor:
+        """p · v over one tile, after dropout; masked values never count."""
+        spec = self.spec
+        if spec.dropout:
+            B, h = spec.sizes[:2]
+            p = p * keep(spec.seed, spec.dropout, B, h, rows, cols, p.device) / (1 - spec.dropout)
+        out = p @ spread(self.value[:, :, cols.start : cols.stop].to(p.dtype), spec.group)
+        for key in self.bad:
+            if key in cols:
+                value = spread(spec.value[:, :, key].to(p.dtype), spec.group).unsqueeze(-2)  # (B, h, 1, dv)
+                seen = ~value.isfinite()
+                if visible is not None:
+                    seen = seen & visible.expand_as(p)[..., key - cols.start].unsqueeze(-1)
+                out += p[..., key - cols.start].unsqueeze(-1) * value.where(seen, 0)
+        return out
+
+    def fit(self, rows: range) -> Row:
+        spec = self.spec
+        if next(self.tiles.col_blocks(rows), None) is None:
+            nothing = torch.zeros(*spec.sizes[:2], len(rows), dtype=self.tiles.dtype, device=spec.query.device)
+            return Row(nothing, nothing)
+        return spec.choice.fit(lambda: (tile.z for tile in self.tiles.row(rows)))
+
+    def gather(self, rows: range, row: Row) -> Tensor:
+        spec = self.spec
+        out = torch.zeros(*spec.sizes[:2], len(rows), spec.value.shape[-1], dtype=self.tiles.dtype, device=spec.query.device)
+        for tile in self.tiles.row(rows):
+            out += self.product(spec.choice.weights(tile.z, row), rows, tile.cols, tile.visible)
+        return out
+
+    def pick_largest(self, rows: range) -> tuple[Tensor, Tensor]:
+        """The first largest key of each row and its score; −1 and −∞ on an empty row."""
+        spec = self.spec
+        high = torch.full((*spec.sizes[:2], len(rows)), -math.inf, dtype=self.tiles.dtype, device=spec.query.device)
+        index = torch.full(high.shape, -1, dtype=torch.int64, device=high.device)
+        for tile in self.tiles.row(rows):
+            top, where = tile.z.max(-1)
+            better = (top > high) | (top.isnan() & ~high.isnan())
+            index = torch.where(better, where + tile.cols.start, index)
+            high = torch.where(better, top, high)
+        return index, high
+
+    def draw(self, rows: range, peak: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        """Invert the distribution function with the row's one uniform number; the draw's index and score."""
+        spec = self.spec
+        assert spec.uniform is not None
+        base = peak.masked_fill(peak == -math.inf, 0).unsqueeze(-1)
+        # Sums in float64, of exponentials that do not depend on the tiling, so that the draw does not either.
+        mass = torch.zeros_like(peak, dtype=torch.float64)
+        for tile in self.tiles.row(rows):
+            mass += (tile.z - base).exp_().double().sum(-1)
+        wanted = spec.uniform[:, :, rows.start : rows.stop] * mass
+        running = torch.zeros_like(mass)
+        index = torch.full(peak.shape, -1, dtype=torch.int64, device=peak.device)
+        last = index.clone()
+        score, last_score = torch.zeros_like(peak), torch.zeros_like(peak)
+        for tile in self.tiles.row(rows):
+            e = (tile.z - base).exp().double()
+            upto = running.unsqueeze(-1) + e.cumsum(-1)
+            hit = (upto > wanted.unsqueeze(-1)) & (e > 0)
+            where = hit.to(torch.int8).argmax(-1)
+            new = hit.any(-1) & (index < 0)
+            index = torch.where(new, where + tile.cols.start, index)
+            score = torch.where(new, tile.z.gather(-1, where.unsqueeze(-1)).squeeze(-1), score)
+            some = e > 0
+            final = e.shape[-1] - 1 - some.flip(-1).to(torch.int8).argmax(-1)
+            last = torch.where(some.any(-1), final + tile.cols.start, last)
+            last_score = torch.where(some.any(-1), tile.z.gather(-1, final.unsqueeze(-1)).squeeze(-1), last_score)
+            running = upto[..., -1]
+        missed = index < 0  # rounding pushed u · total past the end: the last key with any weight
+        return torch.where(missed, last, index), torch.where(missed, last_score, score)
+
+
+def _inputs(spec: Spec) -> list[Tensor | None]:
+    bias = spec.bias if isinstance(spec.bias, Tensor) else None
+    beta = spec.beta if isinstance(spec.beta, Tensor) else None
+    return [spec.query, spec.key, spec.value, spec.key_bias, bias, beta, spec.sinks, *spec.parameters()]
+
+
+class _Autograd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, spec: Spec, *inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
+        output, lse, picked, index = Forward(spec).run()
+        ctx.save_for_backward(*inputs, output, lse, index)
+        ctx.spec = spec
+        ctx.mark_non_differentiable(index)
+        ctx.set_materialize_grads(False)
+        return output, lse, picked, index
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        *inputs, output, lse, index = ctx.saved_tensors
+        spec: Spec = ctx.spec
+        d_out, d_lse, d_picked = grads[:3]
+        if torch.is_grad_enabled():
+            return (None, *_twice(spec, inputs, index, d_out, d_lse, d_picked))
+        return (None, *Backward(spec, inputs, ctx.needs_input_grad[1:]).run(output, lse, index, d_out, d_lse, d_picked))
+
+
+def _twice(
+    spec: Spec, inputs: list[Tensor | None], index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
+) -> list[Tensor | None]:
+    """Gradients that can be differentiated again, by the dense form: quadratic memory, said aloud."""
+    from .reference import Reference
+
+    need = Reference().bytes(spec)
+    if spec.limit_bytes is not None and need > spec.limit_bytes:
+        raise MemoryError(f"double backward goes dense and needs about {need:,} bytes, over limit_bytes={spec.limit_bytes:,}; drop create_graph or raise the limit")
+    warnings.warn(f"double backward through attention goes dense (about {need:,} bytes): it builds the L×S matrix", stacklevel=2)
+    if isinstance(spec.choice, Sample):
+        raise NotImplementedError("double backward through a Sample is not defined; use Softmax where create_graph=True is needed")
+    with torch.enable_grad():
+        fresh = dataclasses.replace(
+            spec,
+            query=inputs[0],
+            key=inputs[1],
+            value=inputs[2],
+            key_bias=inputs[3],
+            bias=spec.bias if inputs[4] is None else inputs[4],
+            beta=spec.beta if inputs[5] is None else inputs[5],
+            sinks=inputs[6],
+        )
+        wanted = [(i, x) for i, x in enumerate(inputs) if x is not None and x.requires_grad]
+        found = gradient(fresh, [x for _, x in wanted], {"output": d_out, "lse": d_lse})
+    grads: list[Tensor | None] = [None] * len(inputs)
+    for (i, _), grad in zip(wanted, found, strict=True):
+        grads[i] = grad
+    return grads
+
+
+__all__ = ["TILE", "Forward", "Streamed"]

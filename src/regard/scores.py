@@ -1,0 +1,263 @@
+"""How alike are a query and a key: the first of attention's three stages.
+
+Every score is an ``nn.Module``, so its learnable parts train like any other layer's. A score that is a dot product in
+disguise says so through :meth:`Score.lower`, and then every dot-product kernel of the library can run it.
+
+Axes: B batch, h heads, L queries, S keys, d width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A score written as ``cap(scale · query · key + key_bias) + row_shift``.
+
+    query (…, L, d') and key (…, S, d') are what the kernel multiplies; key_bias (…, S) is added to every row; row_shift
+    (…, L) is the same along a row, so softmax cancels it and only the lse and the largest logit need it; cap is the soft
+    cap ``c · tanh(s / c)``.
+    """
+
+    query: Tensor
+    key: Tensor
+    scale: float = 1.0
+    key_bias: Tensor | None = None
+    row_shift: Tensor | None = None
+    cap: float | None = None
+
+
+class Score(nn.Module):
+    """What every score offers. ``score(query, key)`` gives the whole (…, L, S) matrix, for looking at the stage alone."""
+
+    def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
+        """The score as a dot product, or None when it is not one."""
+        return None
+
+    def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """What is done once per query and once per key, before any pair is looked at."""
+        return query, key
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        """Scores of prepared queries (…, l, d') against prepared keys (…, s, d'): (…, l, s)."""
+        raise NotImplementedError
+
+    def width(self, query: Tensor) -> int:
+        """How many numbers one entry of a tile costs while it is computed; tiles shrink by it."""
+        return 1
+
+    def check(self, query_width: int, key_width: int) -> None:
+        """Refuse widths this score cannot compare."""
+        if query_width != key_width:
+            raise ValueError(
+                f"key has {key_width} features but the query has {query_width}; pass a Bilinear or Additive score, or project one of them"
+            )
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        self.check(query.shape[-1], key.shape[-1])
+        return self.tile(*self.prepare(query, key))
+
+
+class Dot(Score):
+    """``s(x, q) = xᵀq``.
+
+    >>> Dot()(torch.tensor([[1., 2.]]), torch.tensor([[3., 4.], [0., 1.]]))
+    tensor([[11.,  2.]])
+    """
+
+    def lower(self, query: Tensor, key: Tensor) -> Lowered:
+        return Lowered(query, key)
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.mT
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class ScaledDot(Score):
+    """``s(x, q) = xᵀq / √d``, or with a scale of your own; optionally soft-capped, ``c · tanh(s / c)``.
+
+    Vaswani et al. 2017, section 3.2.1; the cap is Gemma 2's (Gemma Team 2024, section 2).
+
+    >>> ScaledDot()(torch.tensor([[1., 2., 0., 0.]]), torch.tensor([[3., 4., 9., 9.]]))
+    tensor([[5.5000]])
+    """
+
+    def __init__(self, scale: float | None = None, cap: float | None = None) -> None:
+        super().__init__()
+        if cap is not None and not cap > 0:
+            raise ValueError(f"cap is {cap}; a soft cap must be positive (or None for no cap)")
+        self.scale = scale
+        self.cap = cap
+
+    def factor(self, width: int) -> float:
+        return (1.0 / math.sqrt(width) if width else 1.0) if self.scale is None else self.scale
+
+    def lower(self, query: Tensor, key: Tensor) -> Lowered:
+        return Lowered(query, key, scale=self.factor(query.shape[-1]), cap=self.cap)
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        scores = query @ key.mT * self.factor(query.shape[-1])
+        return scores if self.cap is None else self.cap * torch.tanh(scores / self.cap)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in (("scale", self.scale), ("cap", self.cap)) if value is not None)
+
+
+class Additive(Score):
+    """``s(x, q) = vᵀ tanh(W x + U q)``: one hidden layer looks at the pair.
+
+    Bahdanau et al. 2015, appendix A.1.2 (their W_a is our U, their U_a our W). W x and U q are computed once each; only the
+    tanh and the product with v are done per pair.
+
+    >>> Additive(3, 5, hidden=8)(torch.randn(2, 4, 3), torch.randn(2, 6, 5)).shape
+    torch.Size([2, 4, 6])
+    """
+
+    def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
+        super().__init__()
+        self.U = nn.Parameter(torch.empty(hidden, query_width))
+        self.W = nn.Parameter(torch.empty(hidden, key_width))
+        self.v = nn.Parameter(torch.empty(hidden))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.U)
+        nn.init.xavier_uniform_(self.W)
+        bound = 1 / math.sqrt(max(self.v.numel(), 1))
+        nn.init.uniform_(self.v, -bound, bound)
+
+    def check(self, query_width: int, key_width: int) -> None:
+        _check_widths(self, query_width, key_width, self.U.shape[1], self.W.shape[1])
+
+    def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return query @ self.U.mT, key @ self.W.mT  # (…, L, hidden), (…, S, hidden)
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ self.v.to(query.dtype)  # (…, l, s, hidden) → (…, l, s)
+
+    def width(self, query: Tensor) -> int:
+        return self.v.numel()
+
+    def extra_repr(self) -> str:
+        return f"{self.U.shape[1]}, {self.W.shape[1]}, hidden={self.v.numel()}"
+
+
+class Bilinear(Score):
+    """``s(x, q) = xᵀ W q``; with ``rank`` it is factored, ``(U x)ᵀ (V q)``, and low-rank when U and V are thin.
+
+    Asymmetric: swapping x and q changes the score, which a dot product cannot do.
+
+    >>> Bilinear(3, 5, rank=2)(torch.randn(4, 3), torch.randn(6, 5)).shape
+    torch.Size([4, 6])
+    """
+
+    def __init__(self, query_width: int, key_width: int, rank: int | None = None) -> None:
+        super().__init__()
+        self.widths = query_width, key_width
+        self.rank = rank
+        if rank is None:
+            self.W = nn.Parameter(torch.empty(key_width, query_width))
+        else:
+            self.U = nn.Parameter(torch.empty(rank, key_width))
+            self.V = nn.Parameter(torch.empty(rank, query_width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for parameter in self.parameters():
+            nn.init.xavier_uniform_(parameter)
+
+    def check(self, query_width: int, key_width: int) -> None:
+        _check_widths(self, query_width, key_width, *self.widths)
+
+    def matrix(self) -> Tensor:
+        """The full (key_width, query_width) matrix, multiplied out when it is factored."""
+        return self.W if self.rank is None else self.U.mT @ self.V
+
+    def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        if self.rank is None:
+            return query @ self.W.mT, key
+        return query @ self.V.mT, key @ self.U.mT
+
+    def lower(self, query: Tensor, key: Tensor) -> Lowered:
+        return Lowered(*self.prepare(query, key))
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        return query @ key.mT
+
+    def extra_repr(self) -> str:
+        return f"{self.widths[0]}, {self.widths[1]}" + ("" if self.rank is None else f", rank={self.rank}")
+
+
+class Gaussian(Score):
+    """``s(x, q) = −½ ‖(q − x) w‖²``: the logarithm of a Gaussian kernel of width 1/w (Nadaraya–Watson's).
+
+    w is one number or one per dimension; ``learn=True`` makes it a parameter. It lowers to a dot product only where
+    float rounding allows: the expanded square cancels badly once w·range is large, and then the difference is taken
+    inside the tile.
+
+    >>> Gaussian(width=2.0)(torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0]]))
+    tensor([[-2., -0.]])
+    """
+
+    def __init__(self, width: float | Tensor = 1.0, *, learn: bool = False) -> None:
+        super().__init__()
+        w = torch.as_tensor(width, dtype=None if isinstance(width, Tensor) else torch.get_default_dtype())
+        if w.dim() > 1:
+            raise ValueError(f"width has shape {tuple(w.shape)}; give one number or one per dimension, (d,)")
+        if learn:
+            self.w = nn.Parameter(w.detach().clone())
+        elif isinstance(width, nn.Parameter):
+            self.w = width
+        else:
+            self.register_buffer("w", w)
+
+    w: Tensor
+
+    def check(self, query_width: int, key_width: int) -> None:
+        super().check(query_width, key_width)
+        if self.w.dim() == 1 and self.w.numel() not in (1, query_width):
+            raise ValueError(f"width has {self.w.numel()} entries but queries and keys have {query_width} features; give one number or {query_width}")
+
+    def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
+        if not (query.numel() and key.numel()):
+            return None
+        w = self.w.to(query.dtype)
+        centre = key.detach().reshape(-1, key.shape[-1]).mean(0)
+        q, k = (query - centre) * w, (key - centre) * w
+        q_square, k_square = q.square().sum(-1), k.square().sum(-1)  # (…, L), (…, S)
+        reach = float(q_square.detach().max() + k_square.detach().max())
+        # NaN fails the comparison too, and the tile path below keeps masked NaN keys from spreading.
+        if not torch.finfo(query.dtype).eps * reach < 1e-6:
+            return None
+        return Lowered(q, k, key_bias=-0.5 * k_square, row_shift=-0.5 * q_square)
+
+    def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        w = self.w.to(query.dtype)
+        return query * w, key * w
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        scores = query.new_zeros(()).expand(*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])
+        for q, k in zip(query.unbind(-1), key.unbind(-1), strict=True):  # one dimension at a time: (…, l), (…, s)
+            scores = scores - 0.5 * (q.unsqueeze(-1) - k.unsqueeze(-2)).square()
+        return scores
+
+    def width(self, query: Tensor) -> int:
+        return max(1, query.shape[-1] if torch.is_grad_enabled() else 2)
+
+    def extra_repr(self) -> str:
+        return f"width={self.w.tolist() if self.w.numel() < 9 else f'({self.w.numel()},)'}"
+
+
+def _check_widths(score: Score, query_width: int, key_width: int, wanted_query: int, wanted_key: int) -> None:
+    if (query_width, key_width) != (wanted_query, wanted_key):
+        raise ValueError(
+            f"{type(score).__name__} was made for queries of {wanted_query} and keys of {wanted_key} features but got {query_width} "
+            f"and {key_width}; make it as {type(score).__name__}({query_width}, {key_width}, …)"
+        )
