@@ -1,27 +1,145 @@
-// The compiled half of regard: plain pointers and strides in, nothing of torch.
+// The compiled half of regard, as Python sees it: pointers and strides in, nothing of torch.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
+#include <vector>
+
+#include "kernels.h"
+#include "threads.h"
 
 namespace nb = nanobind;
+using namespace regard;
 
-// The widest instruction set this processor (and its operating system) can run.
-static std::string instruction_set() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bf16")) return "avx512_bf16";
-    if (__builtin_cpu_supports("avx512f")) return "avx512";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-    return "baseline";
-#elif defined(__aarch64__)
-    return "neon";
-#else
-    return "baseline";
-#endif
+namespace {
+
+// Runs on the calling thread, which gave up the interpreter for the kernel.
+bool interrupted() {
+    nb::gil_scoped_acquire hold;
+    return PyErr_CheckSignals() != 0;  // leaves the exception set
 }
+
+int64_t integer(PyObject* tuple, Py_ssize_t i) {
+    const int64_t value = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
+    if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+    return value;
+}
+
+// (address, stride of batch, head, row, column), or None.
+View view(nb::handle tensor) {
+    View v;
+    if (tensor.is_none()) return v;
+    PyObject* t = tensor.ptr();
+    if (!PyTuple_Check(t) || PyTuple_GET_SIZE(t) != 5) throw nb::type_error("a tensor is (address, batch, head, row, column strides) or None");
+    v.data = (void*)integer(t, 0);
+    v.batch = integer(t, 1);
+    v.head = integer(t, 2);
+    v.row = integer(t, 3);
+    v.column = integer(t, 4);
+    return v;
+}
+
+// (address, stride of batch, head, row, range; number of ranges), or None.
+Spans spans(nb::handle tensor) {
+    Spans s;
+    if (tensor.is_none()) return s;
+    PyObject* t = tensor.ptr();
+    if (!PyTuple_Check(t) || PyTuple_GET_SIZE(t) != 6) throw nb::type_error("spans are (address, batch, head, row, range strides, ranges) or None");
+    s.data = (const int32_t*)integer(t, 0);
+    s.batch = integer(t, 1);
+    s.head = integer(t, 2);
+    s.row = integer(t, 3);
+    s.range = integer(t, 4);
+    s.ranges = integer(t, 5);
+    return s;
+}
+
+template <class Arguments>
+void run(void (*kernel)(const Arguments&, Crew&), const Arguments& arguments, int threads) {
+    Crew crew(threads, interrupted);
+    {
+        nb::gil_scoped_release release;
+        kernel(arguments, crew);
+    }
+    if (crew.stopped()) throw nb::python_error();
+}
+
+// shape: (B, h, hk, L, S, d, dv, type, threads). numbers: (scale, cap or 0, inverse temperature).
+int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
+           int64_t sinks) {
+    PyObject* s = shape.ptr();
+    if (PyTuple_GET_SIZE(s) != 9 || PyTuple_GET_SIZE(numbers.ptr()) != 3) throw nb::type_error("shape has 9 integers, numbers 3");
+    a.batch = integer(s, 0);
+    a.heads = integer(s, 1);
+    a.key_heads = integer(s, 2);
+    a.queries = integer(s, 3);
+    a.keys = integer(s, 4);
+    a.width = integer(s, 5);
+    a.value_width = integer(s, 6);
+    a.type = (Type)integer(s, 7);
+    a.scale = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 0));
+    a.cap = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 1));
+    a.beta = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 2));
+    if (PyErr_Occurred()) throw nb::python_error();
+    a.query = view(query);
+    a.key = view(key);
+    a.value = view(value);
+    a.key_bias = view(key_bias);
+    a.spans = spans(ranges);
+    a.sinks = (const float*)sinks;
+    return (int)integer(s, 8);
+}
+
+void dot_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
+                 int64_t sinks, nb::handle out, int64_t lse) {
+    DotForward a;
+    const int threads = scores(a, shape, numbers, query, key, value, key_bias, ranges, sinks);
+    a.out = view(out);
+    a.lse = (float*)lse;
+    run(kernels().dot_forward, a, threads);
+}
+
+void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
+                  int64_t sinks, nb::handle out, int64_t lse, nb::handle grad_out, int64_t grad_lse, nb::handle grad_query, nb::handle grad_key,
+                  nb::handle grad_value, int64_t grad_key_bias, int64_t delta) {
+    DotBackward a;
+    const int threads = scores(a, shape, numbers, query, key, value, key_bias, ranges, sinks);
+    a.out = view(out);
+    a.lse = (const float*)lse;
+    a.grad_out = view(grad_out);
+    a.grad_lse = (const float*)grad_lse;
+    a.grad_query = view(grad_query);
+    a.grad_key = view(grad_key);
+    a.grad_value = view(grad_value);
+    a.grad_key_bias = (float*)grad_key_bias;
+    a.delta = (float*)delta;
+    run(kernels().dot_backward, a, threads);
+}
+
+}  // namespace
 
 NB_MODULE(_native, module) {
     module.doc() = "Compiled kernels of regard.";
-    module.def("instruction_set", &instruction_set, "The widest instruction set this machine can run.");
+    module.def("instruction_set", [] { return std::string(kernels().name); }, "The instruction set the kernels run with.");
+    module.def(
+        "instruction_sets",
+        [] {
+            std::vector<std::string> names;
+            for (const char* const* name = available(); *name; ++name) names.push_back(*name);
+            return names;
+        },
+        "The instruction sets this build has and this machine can run, narrowest first.");
+    module.def(
+        "force_instruction_set",
+        [](nb::object name) {
+            if (!force(name.is_none() ? nullptr : nb::cast<std::string>(name).c_str()))
+                throw nb::value_error("this build or this machine has no such instruction set; see instruction_sets()");
+        },
+        nb::arg("name").none(), "Run the kernels with this instruction set; None goes back to the widest.");
+    module.def("dot_forward", &dot_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
+               nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
+    module.def("dot_backward", &dot_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
+               nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"),
+               nb::arg("grad_lse"), nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_key_bias"), nb::arg("delta"));
 }

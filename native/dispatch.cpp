@@ -1,0 +1,85 @@
+// Picks the instruction set at run time.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels.h"
+
+namespace regard {
+
+#if defined(__x86_64__)
+namespace baseline { extern const Kernels table; }
+namespace avx2 { extern const Kernels table; }
+namespace avx512 { extern const Kernels table; }
+namespace avx512_bf16 { extern const Kernels table; }
+#elif defined(__aarch64__)
+namespace neon { extern const Kernels table; }
+#else
+namespace baseline { extern const Kernels table; }
+#endif
+
+namespace {
+
+struct Found {
+    const Kernels* tables[8] = {};
+    const char* names[8] = {};
+    int count = 0;
+
+    Found() {
+#if defined(__x86_64__)
+        __builtin_cpu_init();
+        add(baseline::table);
+        if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return;
+        add(avx2::table);
+        if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
+            !__builtin_cpu_supports("avx512vl"))
+            return;
+        add(avx512::table);
+        if (__builtin_cpu_supports("avx512bf16")) add(avx512_bf16::table);
+#elif defined(__aarch64__)
+        add(neon::table);
+#else
+        add(baseline::table);
+#endif
+    }
+
+    void add(const Kernels& table) {
+        tables[count] = &table;
+        names[count++] = table.name;
+    }
+
+    const Kernels* named(const char* name) const {
+        for (int i = 0; i < count; ++i)
+            if (!std::strcmp(names[i], name)) return tables[i];
+        return nullptr;
+    }
+};
+
+const Found& found() {
+    static const Found once;
+    return once;
+}
+
+std::atomic<const Kernels*> chosen{nullptr};
+
+}  // namespace
+
+const char* const* available() { return found().names; }
+
+bool force(const char* name) {
+    const Kernels* table = name ? found().named(name) : nullptr;
+    if (name && !table) return false;
+    chosen = table;
+    return true;
+}
+
+const Kernels& kernels() {
+    if (const Kernels* table = chosen.load(std::memory_order_relaxed)) return *table;
+    const char* wish = std::getenv("REGARD_ISA");
+    const Kernels* table = wish ? found().named(wish) : nullptr;
+    if (!table) table = found().tables[found().count - 1];
+    chosen = table;
+    return *table;
+}
+
+}  // namespace regard

@@ -1,0 +1,226 @@
+// Dot-product attention, forward: softmax(scores)·V and the log-sum-exp, in one pass over the keys.
+//
+// A task is a block of queries of one head. It takes kBlock keys at a time and, for each group of kRows queries, makes the
+// scores (first-level cache), their exponentials under the running maximum, and adds their product with V, summed block by
+// block from zero so that long rows do not lose digits.
+// Milakov & Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention).
+#include "scores.h"
+
+namespace regard::REGARD_ISA {
+namespace {
+
+constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
+constexpr int64_t kMostGroups = 8;
+
+struct Forward {
+    const DotForward& a;
+    Crew& crew;
+    Packed packed;
+    Post post;
+    int64_t groups, blocks;  // row groups in a task; tasks in a head
+    int64_t query_floats, out_floats;
+    Scratch scratch;
+
+    // Fewer groups in a task when there are few rows in all; by shape alone, so that threads change nothing.
+    static int64_t groups_for(const DotForward& a) {
+        const int64_t rows = a.batch * a.heads * ceil_div(a.queries, kRows);
+        return max(1, min(kMostGroups, rows / 64));
+    }
+
+    Forward(const DotForward& a_, Crew& crew_)
+        : a(a_), crew(crew_), packed(a_, crew_.threads()), post(a_), groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
+          query_floats(round_up(groups * kRows * a_.width, kLanes)), out_floats(groups * kRows * packed.value_width),
+          scratch(4 * crew_.threads() * slot()) {}
+
+    int64_t slot() const { return kRows * kScoreRow + query_floats + out_floats; }
+
+    struct State {
+        Group group;
+        float top[kRows];     // running maximum, in the units of the stored scores
+        double total[kRows];  // running Σ 2^(s − top)
+    };
+
+    void task(int64_t index, int worker) {
+        const int64_t row = index / blocks, batch = row / a.heads, head = row % a.heads;
+        const int64_t pair = batch * a.key_heads + head / (a.heads / a.key_heads);
+        const int64_t first = (blocks - 1 - index % blocks) * groups * kRows;  // causal rows: the long ones first
+        const int64_t count = min(groups * kRows, a.queries - first);
+        float* scores = scratch.floats() + worker * slot();
+        float* query = scores + kRows * kScoreRow;
+        float* out = query + query_floats;
+        State state[kMostGroups];
+        int64_t low = a.keys, high = 0;
+        const int64_t used = ceil_div(count, kRows);
+        for (int64_t g = 0; g < used; ++g) {
+            State& s = state[g];
+            s.group = Group(a.spans, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows), a.keys);
+            s.group.extent(low, high);
+            for (int i = 0; i < kRows; ++i) {
+                s.top[i] = -INFINITY;
+                s.total[i] = 0;
+            }
+        }
+        pack_queries(batch, head, first, count, query);
+        for (int64_t i = 0; i < used * kRows * packed.value_width; ++i) out[i] = 0;
+        low = low / kPanel * kPanel;
+        Seen seen;
+        for (int64_t begin = low; begin < high; begin += kBlock) {
+            const int64_t end = min(begin + kBlock, high);
+            for (int64_t g = 0; g < used; ++g)
+                if (state[g].group.look(begin, end, seen))
+                    step(state[g], seen, begin, pair, packed.bias_row(row), query + g * kRows * a.width, scores,
+                         out + g * kRows * packed.value_width);
+            if (crew.stopped(worker)) return;
+        }
+        for (int64_t i = 0; i < count; ++i)
+            finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * packed.value_width);
+    }
+
+    // [group][column][row]: a group's broadcasts are then side by side.
+    void pack_queries(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
+        const Matrix q(a.query, a.type, batch, head);
+        for (int64_t i = 0; i < round_up(count, kRows); ++i)
+            for (int64_t k = 0; k < a.width; ++k)
+                to[(i / kRows * a.width + k) * kRows + i % kRows] = i < count ? q.at(first + i, k) : 0.0f;
+    }
+
+    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* bias, const float* query, float* scores,
+              float* out) const {
+        Float best[kRows];
+        for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
+        for (int64_t p = 0; p < kPanels; ++p) {
+            if (seen.panel[p] == kNone) continue;
+            Float acc[kRows][2];
+            clear(acc);
+            multiply(acc, query, 1, kRows, packed.key_panel(pair, begin / kPanel + p), kPanel, a.width);
+            if (!post.plain) {
+                const float* b = bias ? bias + begin + p * kPanel : nullptr;
+                for (int i = 0; i < kRows; ++i)
+                    for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
+            }
+            if (seen.panel[p] == kSome) {
+                uint32_t bits[kRows];
+                panel_bits(seen, begin, p, bits);
+                for (int i = 0; i < kRows; ++i)
+                    for (int c = 0; c < 2; ++c) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], splat(-INFINITY));
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < kRows; ++i) {
+                store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
+                store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
+                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
+            }
+        }
+        float decay[kRows];
+        for (int i = 0; i < kRows; ++i) {
+            const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
+            const float safe = now == -INFINITY ? 0.0f : now;
+            decay[i] = before == -INFINITY ? 0.0f : ::exp2f((before - safe) * post.factor);
+            const Float shift = splat(safe * post.factor);
+            Float sum[2] = {Float{}, Float{}};
+            float* s = scores + i * kScoreRow;
+            for (int64_t p = 0; p < kPanels; ++p) {
+                if (seen.panel[p] == kNone) continue;
+#pragma GCC unroll 2
+                for (int c = 0; c < 2; ++c) {
+                    const Float weight = exp2(load(s + p * kPanel + c * kLanes) * post.factor - shift);
+                    store(s + p * kPanel + c * kLanes, weight);
+                    sum[c] += weight;
+                }
+            }
+            state.top[i] = now;
+            state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
+        }
+        if (seen.ragged && touches_dirty(seen, begin, pair)) {
+            gather_apart(seen, begin, pair, scores, decay, out);
+        } else {
+            int64_t column = 0;
+            for (; column + 2 * kLanes <= packed.value_width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
+            if (column < packed.value_width) gather<1>(seen, begin, pair, column, scores, decay, out);
+        }
+    }
+
+    // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
+    template <int Columns>
+    void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
+        const int64_t width = packed.value_width;
+        const float* value = packed.value_rows(pair) + column;
+        Float acc[kRows][Columns];
+        clear(acc);
+        for (int s = 0; s < seen.count;) {
+            const int64_t from = seen.segment[s].begin;
+            int64_t to = seen.segment[s].end;
+            for (++s; s < seen.count && seen.segment[s].begin == to; ++s) to = seen.segment[s].end;
+            multiply(acc, weights + (from - begin), kScoreRow, 1, value + from * width, width, to - from);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+            for (int c = 0; c < Columns; ++c) {
+                float* o = out + i * width + column + c * kLanes;
+                store(o, load(o) * decay[i] + acc[i][c]);
+            }
+    }
+
+    bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {
+        const uint8_t* dirty = packed.dirty_panels(pair) + begin / kPanel;
+        for (int64_t p = 0; p < kPanels; ++p)
+            if (seen.panel[p] == kSome && dirty[p]) return true;
+        return false;
+    }
+
+    // The same row by row, reading no value that the row may not see.
+    void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
+        const int64_t width = packed.value_width;
+        const float* value = packed.value_rows(pair);
+        for (int i = 0; i < kRows; ++i) {
+            for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
+            for (int s = 0; s < seen.count; ++s) {
+                if (!(seen.segment[s].rows >> i & 1)) continue;
+                for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
+                    for (int64_t c = 0; c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * value[j * width + c];
+            }
+        }
+    }
+
+    void finish(int64_t batch, int64_t head, int64_t row, float top, double total, const float* out) const {
+        double peak = (double)top * post.factor;  // base 2
+        if (a.sinks) {
+            const double sink = (double)a.sinks[head] * (double)kLog2e;
+            const double higher = sink > peak || peak != peak ? sink : peak;
+            if (higher != -INFINITY) {
+                total = total * ::exp2(peak - higher) + ::exp2(sink - higher);
+                const double shrink = ::exp2(peak - higher);
+                store_row(batch, head, row, total > 0 ? (float)(shrink / total) : 0.0f, out);
+                a.lse[(batch * a.heads + head) * a.queries + row] = (float)(higher * kLn2 + ::log(total));
+                return;
+            }
+        }
+        const bool empty = top == -INFINITY && total == 0;
+        store_row(batch, head, row, empty ? 0.0f : (float)(1.0 / total), out);
+        a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
+    }
+
+    void store_row(int64_t batch, int64_t head, int64_t row, float factor, const float* from) const {
+        const int64_t offset = batch * a.out.batch + head * a.out.head + row * a.out.row;
+        if (a.type == Type::float32) {
+            float* to = (float*)a.out.data + offset;
+            for (int64_t c = 0; c < a.value_width; ++c) to[c * a.out.column] = from[c] * factor;
+        } else {
+            uint16_t* to = (uint16_t*)a.out.data + offset;
+            for (int64_t c = 0; c < a.value_width; ++c) to[c * a.out.column] = narrow(from[c] * factor);
+        }
+    }
+};
+
+}  // namespace
+
+void dot_forward(const DotForward& a, Crew& crew) {
+    if (!a.batch || !a.heads || !a.queries) return;
+    Forward forward(a, crew);
+    forward.packed.pack(crew);
+    crew.run(a.batch * a.heads * forward.blocks, [](void* context, int64_t index, int worker) { ((Forward*)context)->task(index, worker); },
+             &forward);
+}
+
+}  // namespace regard::REGARD_ISA

@@ -1,0 +1,79 @@
+// What a kernel is given, and the list of kernels each instruction set provides. Plain data: nothing here is inline code
+// that the linker could share between instruction sets.
+//
+// Axes: B batch, h heads, hk key heads (hk divides h), L queries, S keys, d width, dv value width.
+#pragma once
+#include <cstdint>
+
+namespace regard {
+
+class Crew;
+
+// A tensor (B, heads, rows, columns); strides in elements, zero where it is broadcast.
+struct View {
+    void* data = nullptr;
+    int64_t batch = 0, head = 0, row = 0, column = 0;
+};
+
+// Key ranges a row may see: int32 (B, h, L, R, 2), sorted, disjoint, half open. A null pointer means every key.
+struct Spans {
+    const int32_t* data = nullptr;
+    int64_t batch = 0, head = 0, row = 0, range = 0;
+    int64_t ranges = 0;
+};
+
+enum class Type : int { float32 = 0, bfloat16 = 1 };
+
+// The scores of dot-product attention: cap·tanh((scale·q·k + key_bias)/cap), over the keys the spans allow.
+struct Scores {
+    int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
+    Type type = Type::float32;
+    View query, key, value;      // (B, h, L, d), (B, hk, S, d), (B, hk, S, dv) of `type`
+    View key_bias;               // float32 (B, h, 1, S), or null
+    Spans spans;
+    const float* sinks = nullptr;  // (h,), or null
+    float scale = 1, cap = 0;    // cap 0: none
+    float beta = 1;              // the softmax's inverse temperature, applied after the cap
+};
+
+struct DotForward : Scores {
+    View out;              // (B, h, L, dv) of `type`
+    float* lse = nullptr;  // (B, h, L) contiguous
+};
+
+struct DotBackward : Scores {
+    View out, grad_out;                        // (B, h, L, dv) of `type`
+    const float* lse = nullptr;                // (B, h, L) contiguous
+    const float* grad_lse = nullptr;           // the same, or null
+    View grad_query, grad_key, grad_value;     // shaped as query, key, value, of `type`
+    float* grad_key_bias = nullptr;            // (B, h, S) contiguous, or null
+    float* delta = nullptr;                    // (B, h, L) contiguous: Σ dO∘O − dlse, written
+};
+
+// X(function, argument struct): a new kernel adds a line here and a file that defines it.
+#define REGARD_KERNELS(X)        \
+    X(dot_forward, DotForward)   \
+    X(dot_backward, DotBackward)
+
+struct Kernels {
+    const char* name;
+#define X(function, Arguments) void (*function)(const Arguments&, Crew&);
+    REGARD_KERNELS(X)
+#undef X
+};
+
+// The widest instruction set this machine runs, or the one forced by `force` / the environment variable REGARD_ISA.
+const Kernels& kernels();
+const char* const* available();       // null-terminated, narrowest first
+bool force(const char* name);         // nullptr undoes it; false when this build or machine has no such set
+
+// A file compiled once per instruction set sees that set's name in REGARD_ISA and declares its kernels there.
+#ifdef REGARD_ISA
+namespace REGARD_ISA {
+#define X(function, Arguments) void function(const Arguments&, Crew&);
+REGARD_KERNELS(X)
+#undef X
+}  // namespace REGARD_ISA
+#endif
+
+}  // namespace regard

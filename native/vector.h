@@ -1,0 +1,126 @@
+// Vectors of one instruction set through the compiler's vector types, with an intrinsic only where the type has no
+// operator. Included by files compiled once per set; everything is static, so no two sets can share a function.
+#pragma once
+#ifndef REGARD_ISA
+#error "compile with -DREGARD_ISA=<name>"
+#endif
+#include <cstdint>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define REGARD_INLINE static inline __attribute__((always_inline))
+#define REGARD_INLINE_MEMBER inline __attribute__((always_inline))
+
+namespace regard::REGARD_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+constexpr int kRows = 8;  // of a register tile; two vectors wide
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+constexpr int kRows = 6;
+#elif defined(__aarch64__)
+constexpr int kLanes = 4;
+constexpr int kRows = 8;
+#else
+constexpr int kLanes = 4;
+constexpr int kRows = 6;
+#endif
+
+typedef float Float __attribute__((vector_size(4 * kLanes)));
+typedef int32_t Int __attribute__((vector_size(4 * kLanes)));
+typedef float LooseFloat __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+typedef int32_t LooseInt __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+
+REGARD_INLINE Float load(const float* p) { return *(const LooseFloat*)p; }
+REGARD_INLINE void store(float* p, Float v) { *(LooseFloat*)p = v; }
+REGARD_INLINE Float splat(float x) { return x - Float{}; }
+REGARD_INLINE Int splat(int32_t x) { return x - Int{}; }
+
+REGARD_INLINE Int lane_numbers() {
+    Int n;
+    for (int i = 0; i < kLanes; ++i) n[i] = i;
+    return n;
+}
+
+// True lanes of `mask` (all ones) take a, the others b.
+REGARD_INLINE Float select(Int mask, Float a, Float b) { return mask ? a : b; }
+REGARD_INLINE Int select(Int mask, Int a, Int b) { return mask ? a : b; }
+
+// The second operand when either is NaN, as the x86 instruction does.
+REGARD_INLINE Float max(Float a, Float b) {
+#if defined(__AVX512F__)
+    return (Float)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (Float)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (Float)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    return a > b ? a : b;
+#endif
+}
+
+REGARD_INLINE float horizontal_sum(Float v) {
+    float lanes[kLanes];
+    store(lanes, v);
+    for (int step = kLanes / 2; step; step /= 2)
+        for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
+    return lanes[0];
+}
+
+REGARD_INLINE float horizontal_max(Float v) {
+    float lanes[kLanes];
+    store(lanes, v);
+    for (int step = kLanes / 2; step; step /= 2)
+        for (int i = 0; i < step; ++i) lanes[i] = lanes[i] > lanes[i + step] ? lanes[i] : lanes[i + step];
+    return lanes[0];
+}
+
+// 2^x for x below 127; zero below −127 (and for −∞), NaN for NaN. Relative error 1.5e-7: a degree-5 minimax
+// polynomial on [−½, ½].
+REGARD_INLINE Float exp2(Float x) {
+#if defined(__AVX512F__)
+    x = max(splat(-200.0f), x);
+    const Float n = (Float)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    x = max(splat(-127.0f), x);
+    const Float shifted = x + 12582912.0f;  // 1.5·2^23: the integer lands in the low bits
+    const Float n = shifted - 12582912.0f;
+#endif
+    const Float r = x - n;
+    Float p = splat(0.0013276471979026833f);
+    p = p * r + 0.009675541334205992f;
+    p = p * r + 0.055507132735439654f;
+    p = p * r + 0.24022119723848773f;
+    p = p * r + 0.6931469670647324f;
+    p = p * r + 1.0000000716546822f;
+#if defined(__AVX512F__)
+    return (Float)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    const Int power = ((Int)shifted - (0x4B400000 - 127)) << 23;  // n = −127 gives the bits of 0.0
+    return p * (Float)power;
+#endif
+}
+
+// tanh to 2e-7 relative: an odd polynomial near zero, 1 − 2/(1 + e^2x) beyond.
+REGARD_INLINE Float tanh(Float x) {
+    const Int sign = (Int)x & (int32_t)0x80000000;
+    const Float a = (Float)((Int)x & 0x7fffffff);
+    const Float y = a * a;
+    Float p = splat(-0.005717045296395041f);
+    p = p * y + 0.020650587552321794f;
+    p = p * y - 0.05374349817767668f;
+    p = p * y + 0.1333149128850112f;
+    p = p * y - 0.33333283925364304f;
+    const Float near = a + a * y * p;
+    const Float far = 1.0f - 2.0f / (1.0f + exp2((a < 20.0f ? a : splat(20.0f)) * 2.885390081777927f));
+    Float t = select(a < 0.625f, near, far);
+    t = select(x == x, t, x);  // NaN stays NaN
+    return (Float)((Int)t | sign);
+}
+
+}  // namespace
+}  // namespace regard::REGARD_ISA
