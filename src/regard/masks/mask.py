@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import torch
@@ -18,6 +18,7 @@ from regard.masks import ranges
 from regard.masks.ranges import MAX_SPANS, WORKING_SPANS
 
 Device: TypeAlias = torch.device | str | int | None
+Verdict: TypeAlias = Literal["all", "none"] | None
 Tile: TypeAlias = Literal["all", "none"] | Tensor
 _T = TypeVar("_T")
 
@@ -37,8 +38,12 @@ class Mask(ABC):
     # What each kind of mask answers
 
     @abstractmethod
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
-        """`tile` for a non-empty rectangle known to lie inside L × S."""
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        """`verdict` for a non-empty rectangle known to lie inside L × S."""
+
+    @abstractmethod
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        """The rectangle as a bool tensor, asked for only where `_verdict` is None."""
 
     @abstractmethod
     def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
@@ -97,6 +102,19 @@ class Mask(ABC):
         >>> causal().tile(range(0, 2), range(0, 2), 8, 8).int().tolist()
         [[[[1, 0], [1, 1]]]]
         """
+        found = self.verdict(rows, cols, L, S)
+        if found is not None:
+            return found
+        where = self.device if device is None else torch.device(device)
+        return self._fill(rows.start, rows.stop, cols.start, cols.stop, L, S, where)
+
+    def verdict(self, rows: range, cols: range, L: int, S: int) -> Verdict:
+        """`tile` without its tensor: "all", "none", or None when only the tensor can tell. The rectangle is never built.
+
+        >>> from regard.masks import causal
+        >>> causal().verdict(range(100_000), range(100_000), 100_000, 100_000) is None
+        True
+        """
         r0, r1, c0, c1 = rows.start, rows.stop, cols.start, cols.stop
         if not (0 <= r0 <= r1 <= L and 0 <= c0 <= c1 <= S) or rows.step != 1 or cols.step != 1:
             raise ValueError(
@@ -104,7 +122,7 @@ class Mask(ABC):
             )
         if r0 == r1 or c0 == c1:
             return "none"
-        return self._tile(r0, r1, c0, c1, L, S, self.device if device is None else torch.device(device))
+        return self._verdict(r0, r1, c0, c1, L, S)
 
     def dense(self, L: int, S: int, *, device: Device = None) -> Tensor:
         """The whole pattern, bool (B|1, h|1, L, S). It costs L × S: for the reference kernel, tests and small pictures.
@@ -115,9 +133,9 @@ class Mask(ABC):
         """
         where = self.device if device is None else torch.device(device)
         self._fit(L, S)
-        found = self._tile(0, L, 0, S, L, S, where) if L and S else "none"
+        found = self.tile(range(L), range(S), L, S, device=where)
         if isinstance(found, str):
-            return torch.full((*self.lead, L, S), found == "all", device=where)
+            return torch.full((1, 1, 1, 1), found == "all", device=where).expand(*self.lead, L, S)
         return found.expand(*self.lead, L, S)
 
     def check(self, B: int, h: int, L: int, S: int) -> None:
@@ -206,8 +224,11 @@ def _shared_lead(masks: Sequence[Mask]) -> tuple[int, int]:
 
 @dataclass(frozen=True, repr=False)
 class Everything(Mask):
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         return "all"
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        return torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
 
     def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
         return torch.tensor([[[[[0, S]]]]], dtype=torch.int32, device=device)
@@ -236,11 +257,12 @@ class Not(Mask):
     def _fit(self, L: int, S: int) -> None:
         self.mask._fit(L, S)
 
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
-        found = self.mask._tile(r0, r1, c0, c1, L, S, device)
-        if isinstance(found, str):
-            return "none" if found == "all" else "all"
-        return ~found
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        found = self.mask._verdict(r0, r1, c0, c1, L, S)
+        return found and ("none" if found == "all" else "all")
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        return ~self.mask._fill(r0, r1, c0, c1, L, S, device)
 
     def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         found = self.mask._spans(L, S, device)
@@ -250,7 +272,7 @@ class Not(Mask):
         return f"~{_wrap(self.mask, 3)}"
 
 
-class _Parts(Mask):
+class Parts(Mask):
     """Several masks under one: what & | and per_head share."""
 
     def __init__(self, parts: tuple[Mask, ...]) -> None:
@@ -280,11 +302,12 @@ class _Parts(Mask):
             part._fit(L, S)
 
 
-class _Joined(_Parts):
+class _Joined(Parts):
     """& and |: the order of the parts is for the reader alone."""
 
     _sign: ClassVar[str]
-    _ends: ClassVar[Literal["all", "none"]]  # the verdict of one part that settles a tile
+    _ends: ClassVar[Verdict]  # the verdict of one part that settles a tile
+    _else: ClassVar[Verdict]  # the verdict when every part says it
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and set(self.parts) == set(other.parts)
@@ -295,20 +318,19 @@ class _Joined(_Parts):
     def __repr__(self) -> str:
         return f" {self._sign} ".join(_wrap(part, self._binds) for part in self.parts)
 
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
-        seen: Tensor | None = None
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        open_ = False
         for part in self.parts:
-            found = part._tile(r0, r1, c0, c1, L, S, device)
-            if isinstance(found, str):
-                if found == self._ends:
-                    return found
-            elif seen is None:
-                seen = found
-            else:
-                seen = seen & found if self._ends == "none" else seen | found
-        if seen is None:
-            return "all" if self._ends == "none" else "none"
-        return seen
+            found = part._verdict(r0, r1, c0, c1, L, S)
+            if found == self._ends:
+                return found
+            open_ = open_ or found is None
+        return None if open_ else self._else
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        join = torch.logical_and if self._ends == "none" else torch.logical_or
+        undecided = (part for part in self.parts if part._verdict(r0, r1, c0, c1, L, S) is None)
+        return reduce(join, (part._fill(r0, r1, c0, c1, L, S, device) for part in undecided))
 
     def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         join = ranges.intersection if self._ends == "none" else ranges.union
@@ -326,13 +348,13 @@ class _Joined(_Parts):
 class And(_Joined):
     _binds = 2
     _sign = "&"
-    _ends = "none"
+    _ends, _else = "none", "all"
 
 
 class Or(_Joined):
     _binds = 1
     _sign = "|"
-    _ends = "all"
+    _ends, _else = "all", "none"
 
 
 def _combine(kind: type[_Joined], left: Mask, right: Mask) -> Mask:
@@ -351,53 +373,6 @@ def _combine(kind: type[_Joined], left: Mask, right: Mask) -> Mask:
     return parts[0] if len(parts) == 1 else kind(tuple(parts))
 
 
-class PerHead(_Parts):
-    """One mask per head."""
-
-    def __init__(self, parts: tuple[Mask, ...]) -> None:
-        super().__init__(parts)
-        for head, part in enumerate(parts):
-            if part.lead[1] != 1:
-                raise ValueError(f"per_head takes masks of one head, but number {head}, {part!r}, has {part.lead[1]}")
-        self.__dict__["_lead"] = (self._lead[0], len(parts))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PerHead) and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash(("per_head", self.parts))
-
-    def __repr__(self) -> str:
-        return f"per_head([{', '.join(map(repr, self.parts))}])"
-
-    def check(self, B: int, h: int, L: int, S: int) -> None:
-        if h != len(self.parts):
-            raise ValueError(f"{self!r} has {len(self.parts)} masks but the inputs have {h} heads; pass one mask per head")
-        super().check(B, h, L, S)
-
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
-        found = [part._tile(r0, r1, c0, c1, L, S, device) for part in self.parts]
-        first = found[0]
-        if isinstance(first, str) and all(isinstance(other, str) and other == first for other in found):
-            return first
-        shape = (self._lead[0], 1, r1 - r0, c1 - c0)
-        filled = [torch.full((1, 1, 1, 1), t == "all", device=device) if isinstance(t, str) else t for t in found]
-        return torch.cat([t.expand(shape) for t in filled], dim=1)
-
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        found: list[Tensor] = []
-        for part in self.parts:
-            seen = part._spans(L, S, device)
-            if seen is None:
-                return None
-            found.append(seen)
-        width, rows = max(t.shape[-2] for t in found), L if any(t.shape[2] != 1 for t in found) else 1
-        out = torch.full((self._lead[0], len(found), rows, width, 2), S, dtype=torch.int32, device=device)
-        for head, seen in enumerate(found):
-            out[:, head, :, : seen.shape[-2]] = seen[:, 0]
-        return out
-
-
 def everything() -> Mask:
     """Every query may look at every key; `~everything()` lets no one look.
 
@@ -405,16 +380,3 @@ def everything() -> Mask:
     'all'
     """
     return Everything()
-
-
-def per_head(masks: Sequence[Mask]) -> Mask:
-    """One mask for each head, in order.
-
-    >>> from regard.masks import causal, window
-    >>> per_head([causal(), window(1, 1)]).dense(2, 2).shape
-    torch.Size([1, 2, 2, 2])
-    """
-    parts = tuple(masks)
-    if not parts or not all(isinstance(part, Mask) for part in parts):
-        raise ValueError(f"per_head takes one mask per head, at least one, but got {masks!r}")
-    return PerHead(parts)

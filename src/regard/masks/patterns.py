@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.masks import ranges
-from regard.masks.mask import Mask, Tile
+from regard.masks.mask import Mask, Verdict
 
 Align = Literal["end", "start"]
 
@@ -43,15 +43,22 @@ class Band(Mask):
     right: int | None
     align: Align
 
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+    def _edges(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> tuple[int, int, int, int]:
+        """Where the band lies in a tile, low ≤ column − row ≤ high, and the least and most column − row can be there."""
         at = r0 - c0 + (S - L if self.align == "end" else 0)  # the first row's position, counted from the first column
-        lowest, highest = r0 - r1 + 1, c1 - c0 - 1  # column − row within the tile takes every value in between
+        lowest, highest = r0 - r1 + 1, c1 - c0 - 1
         low = lowest if self.left is None else max(at - self.left, lowest)
         high = highest if self.right is None else min(at + self.right, highest)
+        return low, high, lowest, highest
+
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        low, high, lowest, highest = self._edges(r0, r1, c0, c1, L, S)
         if low > high:
             return "none"
-        if low == lowest and high == highest:
-            return "all"
+        return "all" if low == lowest and high == highest else None
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        low, high, _, _ = self._edges(r0, r1, c0, c1, L, S)
         return _band(low, high, r1 - r0, c1 - c0, device)
 
     def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
@@ -120,14 +127,15 @@ class Keys(Mask):
                 f"{self!r} has a length of {self._most} but there are only {S} keys; lengths count the keys that are not padding"
             )
 
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         if self.exact and self._most > S:
             self._fit(L, S)
         near, far = (c0, c1) if self.side == "first" else (S - c1, S - c0)  # distances from the side the keys start at
         if near >= self._most:
             return "none"
-        if far <= self._least:
-            return "all"
+        return "all" if far <= self._least else None
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return self._remember(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
 
     def _flags(self, S: int, device: torch.device | None) -> Tensor:
@@ -168,7 +176,7 @@ class GlobalTokens(Mask):
         if self._some and self._some[-1] >= S:
             raise ValueError(f"{self!r} names position {self._some[-1]} but there are only {S} keys (0 … {S - 1})")
 
-    def _tile(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tile:
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         some, every = self._some, self._every
         if some and some[-1] >= S:
             self._fit(L, S)
@@ -181,10 +189,11 @@ class GlobalTokens(Mask):
             return "all"
         if cols == c1 - c0 and bisect_left(every, c1) - bisect_left(every, c0) == cols:
             return "all"
+        return None
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         keys, queries = self._remember(("flags", L, S, device), lambda: self._flags(L, S, device))
-        if not rows:
-            return keys[..., c0:c1]
-        return queries[..., r0:r1, :] | keys[..., c0:c1] if cols else queries[..., r0:r1, :]
+        return queries[..., r0:r1, :] | keys[..., c0:c1]
 
     def _flags(self, L: int, S: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         """Which keys (B, 1, 1, S) and which queries (B, 1, L, 1) are global."""

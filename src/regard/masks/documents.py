@@ -1,0 +1,155 @@
+"""Several texts packed into one sequence: each query sees its own document.
+
+B batch, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.masks import ranges
+from regard.masks.mask import Mask, Verdict
+from regard.masks.patterns import whole_numbers
+from regard.masks.stored import Stored
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Documents(Stored):
+    """Queries and keys of the same document see each other."""
+
+    tensor: Tensor  # (B, S) numbers of the keys' documents, or of the queries' (B, L) when `keys` is given
+    keys: Tensor | None
+    flat: bool
+
+    @property
+    def lead(self) -> tuple[int, int]:
+        B = self.tensor.shape[0]
+        return B if self.keys is None or B != 1 else self.keys.shape[0], 1
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.tensor.shape[1], (self.tensor if self.keys is None else self.keys).shape[1]
+
+    def _fit(self, L: int, S: int) -> None:
+        rows, cols = self.size
+        if cols != S:
+            raise ValueError(f"{self!r} numbers {cols} keys but there are {S}; pass one document number per key")
+        if self.keys is None and L > S:
+            raise ValueError(f"{self!r} numbers {S} positions but there are {L} queries; pass key_ids when queries and keys differ")
+        if self.keys is not None and rows != L:
+            raise ValueError(f"{self!r} numbers {rows} queries but there are {L}; pass one document number per query as ids")
+
+    def _ids(self, L: int, S: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+        """The document of each query (B, L) and of each key (B, S)."""
+        ids = self._on(self.tensor, device)
+        return (ids[:, S - L :], ids) if self.keys is None else (ids, self._on(self.keys, device))
+
+    @cached_property
+    def _ordered(self) -> NDArray[np.int64] | None:
+        """(S, B), documents numbered in the order they come, when each of them is one run; None when some lie in pieces."""
+        if self.keys is not None:
+            return None
+        change = (self.tensor[:, 1:] != self.tensor[:, :-1]).numpy(force=True)
+        order = np.pad(change.cumsum(1), ((0, 0), (min(1, self.size[1]), 0)))
+        for ids, number in zip(self.tensor, order, strict=True):
+            if len(number) and ids.unique().numel() != number[-1] + 1:
+                return None
+        return np.ascontiguousarray(order.T)
+
+    @cached_property
+    def _sequences(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """The documents of the queries and of the keys, sequence by sequence, on the host."""
+        queries, keys = (
+            t.expand(self.lead[0], -1).numpy(force=True) for t in (self.tensor, self.tensor if self.keys is None else self.keys)
+        )
+        return list(zip(queries, keys, strict=True))
+
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        self._fit(L, S)
+        if self.keys is None:
+            r0, r1 = r0 + S - L, r1 + S - L
+        number = self._ordered
+        if number is not None:  # the corners of the rectangle tell
+            first_query, last_query, first_key, last_key = number[r0], number[r1 - 1], number[c0], number[c1 - 1]
+            if ((last_query < first_key) | (last_key < first_query)).all():
+                return "none"
+            return "all" if ((last_query <= first_key) & (last_key <= first_query)).all() else None
+        met: set[Verdict] = set()
+        for queries, keys in self._sequences:
+            a, b = set(queries[r0:r1].tolist()), set(keys[c0:c1].tolist())
+            met.add("none" if a.isdisjoint(b) else "all" if len(a) == len(b) == 1 else None)
+            if len(met) > 1 or None in met:
+                return None
+        return met.pop() if met else "none"
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        queries, keys = self._ids(L, S, device)
+        return queries[:, None, r0:r1, None] == keys[:, None, None, c0:c1]
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self._fit(L, S)
+        queries, keys = self._ids(L, S, device)
+        B = self.lead[0]
+        if not (B and L and S):
+            return torch.full((B, 1, L, 1, 2), S, dtype=torch.int32, device=queries.device)
+        queries, keys = queries.expand(B, L), keys.expand(B, S)
+        # Number the (sequence, document) pairs 0 … n − 1.
+        numbers, place = torch.unique(torch.cat((keys, queries), dim=1), return_inverse=True)
+        place = place + torch.arange(B, device=place.device)[:, None] * numbers.numel()
+        pairs, place = torch.unique(place, return_inverse=True)
+        keys, queries = place[:, :S], place[:, S:]
+        # Each run of equal numbers is a range of its pair; the k-th run of a pair goes to slot k.
+        begin = torch.ones((B, S), dtype=torch.bool, device=keys.device)
+        begin[:, 1:] = keys[:, 1:] != keys[:, :-1]
+        sequence, start = begin.nonzero(as_tuple=True)
+        stop = torch.cat((start[1:], start.new_full((1,), S)))
+        stop = torch.where(stop == 0, S, stop)  # the next run begins the next sequence
+        pair, order = keys[sequence, start].sort(stable=True)
+        count = torch.bincount(pair, minlength=pairs.numel())
+        width = int(count.max())
+        if width > ranges.WORKING_SPANS:
+            return None
+        slot = torch.arange(pair.numel(), device=pair.device) - (count.cumsum(0) - count)[pair]
+        table = torch.full((pairs.numel(), width, 2), S, dtype=torch.int32, device=pair.device)
+        table[pair, slot] = torch.stack((start[order], stop[order]), dim=-1).to(torch.int32)
+        return table[queries][:, None]  # (B, 1, L, R, 2)
+
+    def __repr__(self) -> str:
+        return f"documents({', '.join(self._written(t) for t in (self.tensor, self.keys) if t is not None)})"
+
+    def _written(self, ids: Tensor) -> str:
+        if ids.numel() > 16:
+            return f"<{ids.shape[0]}×{ids.shape[1]} ids>" if not self.flat else f"<{ids.shape[1]} ids>"
+        return str(ids[0].tolist() if self.flat else ids.tolist())
+
+
+def _rows(ids: Tensor) -> Tensor:
+    return ids[None] if ids.ndim == 1 else ids
+
+
+def documents(
+    ids: Sequence[int] | Sequence[Sequence[int]] | Tensor, key_ids: Sequence[int] | Sequence[Sequence[int]] | Tensor | None = None
+) -> Mask:
+    """A query sees the keys of its own document: several texts packed into one sequence.
+
+    ids: a number per position, (S,) or (B, S); with fewer queries than keys the queries are the last L. A document may lie in pieces.
+    key_ids: (S,) or (B, S) when the keys are another sequence; ids is then (L,) or (B, L).
+
+    >>> documents([0, 0, 7]).dense(3, 3)[0, 0].int().tolist()
+    [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    """
+    found = whole_numbers(ids, "document ids", least=-(1 << 63), dims=(1, 2))
+    keys = None if key_ids is None else whole_numbers(key_ids, "document key_ids", least=-(1 << 63), dims=(1, 2))
+    flat = found.ndim == 1 and (keys is None or keys.ndim == 1)
+    found, keys = _rows(found), None if keys is None else _rows(keys)
+    if keys is not None and found.shape[0] != keys.shape[0] and 1 not in (found.shape[0], keys.shape[0]):
+        raise ValueError(f"documents got ids for {found.shape[0]} sequences but key_ids for {keys.shape[0]}; pass the same number of each")
+    return Documents(found, keys, flat)

@@ -1,0 +1,75 @@
+"""A mask of its own for each head.
+
+B batch, h heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.masks.mask import Mask, Parts, Verdict
+
+
+class PerHead(Parts):
+    """One mask per head."""
+
+    def __init__(self, parts: tuple[Mask, ...]) -> None:
+        super().__init__(parts)
+        for head, part in enumerate(parts):
+            if part.lead[1] != 1:
+                raise ValueError(f"per_head takes masks of one head, but number {head}, {part!r}, has {part.lead[1]}")
+        self.__dict__["_lead"] = (self._lead[0], len(parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PerHead) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(("per_head", self.parts))
+
+    def __repr__(self) -> str:
+        return f"per_head([{', '.join(map(repr, self.parts))}])"
+
+    def check(self, B: int, h: int, L: int, S: int) -> None:
+        if h != len(self.parts):
+            raise ValueError(f"{self!r} has {len(self.parts)} masks but the inputs have {h} heads; pass one mask per head")
+        super().check(B, h, L, S)
+
+    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        first = self.parts[0]._verdict(r0, r1, c0, c1, L, S)
+        return first if first and all(part._verdict(r0, r1, c0, c1, L, S) == first for part in self.parts[1:]) else None
+
+    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        out = torch.empty((self._lead[0], len(self.parts), r1 - r0, c1 - c0), dtype=torch.bool, device=device)
+        for head, part in enumerate(self.parts):
+            found = part._verdict(r0, r1, c0, c1, L, S)
+            out[:, head] = found == "all" if found else part._fill(r0, r1, c0, c1, L, S, device)[:, 0]
+        return out
+
+    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        found: list[Tensor] = []
+        for part in self.parts:
+            seen = part._spans(L, S, device)
+            if seen is None:
+                return None
+            found.append(seen)
+        width, rows = max(t.shape[-2] for t in found), L if any(t.shape[2] != 1 for t in found) else 1
+        out = torch.full((self._lead[0], len(found), rows, width, 2), S, dtype=torch.int32, device=device)
+        for head, seen in enumerate(found):
+            out[:, head, :, : seen.shape[-2]] = seen[:, 0]
+        return out
+
+
+def per_head(masks: Sequence[Mask]) -> Mask:
+    """One mask for each head, in order.
+
+    >>> from regard.masks import causal, window
+    >>> per_head([causal(), window(1, 1)]).dense(2, 2).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    parts = tuple(masks)
+    if not parts or not all(isinstance(part, Mask) for part in parts):
+        raise ValueError(f"per_head takes one mask per head, at least one, but got {masks!r}")
+    return PerHead(parts)
