@@ -1,0 +1,273 @@
+"""Several attention heads side by side, each with its own query, key and value maps.
+
+Axes: B batch, h query heads, g key-value heads, L queries, S keys, d head width, D model width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Attended, attend, observe
+from regard.choices import Choice, Softmax
+from regard.layers.cache import LayerCache
+from regard.layers.positions import Rotary
+from regard.masks import Mask
+from regard.scores import ScaledDot, Score
+
+if TYPE_CHECKING:
+    from regard.readings import Reading
+
+__all__ = ["MultiHeadAttention", "ParameterTable", "Projected"]
+
+
+class Projected(NamedTuple):
+    """Keys and values of a memory, projected once and used at many steps: (B, g, S, d) each."""
+
+    key: Tensor
+    value: Tensor
+
+    def select(self, index: Tensor) -> "Projected":
+        """Batch row i becomes this one's row index[i]."""
+        return Projected(self.key.index_select(0, index), self.value.index_select(0, index))
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """Parameters by part: (part, shape, count) a row. Printing it gives an aligned table with the total."""
+
+    rows: tuple[tuple[str, str, int], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(count for _, _, count in self.rows)
+
+    def __getitem__(self, part: str) -> int:
+        return next(count for name, _, count in self.rows if name == part)
+
+    def __str__(self) -> str:
+        rows = [(part, shape, f"{count:,}") for part, shape, count in (*self.rows, ("total", "", self.total))]
+        wide = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join(f"{part:<{wide[0]}}  {shape:<{wide[1]}}  {count:>{wide[2]}}" for part, shape, count in rows)
+
+
+class MultiHeadAttention(nn.Module):
+    """h heads, each attending with its own W_q, W_k, W_v; their outputs are concatenated and multiplied by W_o.
+
+    `layer(x)` is self-attention, `layer(x, memory)` cross-attention, where a memory is (B, S, kv_dim), a pair of them (keys are made from
+    the first, values from the second), or what `layer.project(memory)` returned. `kv_heads` < heads shares each key-value head among
+    heads/kv_heads query heads. `rotary` turns queries and keys by their position (self-attention only). `score` and `choice` are any of
+    the library's; the default is softmax of the scaled dot product.
+
+    Parameters carry the names and layout of `torch.nn.MultiheadAttention`, so its state dict loads as it is: query, key and value maps are
+    one matrix `in_proj_weight` (one product a call) unless kv_dim differs from d_model.
+
+    Shapes: x (B, L, D) to (B, L, D); mask and bias as `regard.attend` takes them, over (B, h, L, S).
+
+    >>> layer = MultiHeadAttention(64, heads=8, kv_heads=2, rotary=True)
+    >>> layer(torch.randn(2, 5, 64)).shape
+    torch.Size([2, 5, 64])
+    >>> print(layer.parameter_table())
+    query       8 × 64 → 8   4,096
+    key         2 × 64 → 8   1,024
+    value down  2 × 64 → 8   1,024
+    value up    8 × 8 → 64   4,096
+    biases                     160
+    total                   10,400
+
+    Vaswani et al. 2017, section 3.2.2; grouped heads: Ainslie et al. 2023.
+    """
+
+    in_proj_weight: nn.Parameter | None
+    q_proj_weight: nn.Parameter | None
+    k_proj_weight: nn.Parameter | None
+    v_proj_weight: nn.Parameter | None
+    in_proj_bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        kv_heads: int | None = None,
+        *,
+        head_dim: int | None = None,
+        kv_dim: int | tuple[int, int] | None = None,
+        rotary: bool | Rotary = False,
+        bias: bool = True,
+        out_bias: bool | None = None,
+        dropout: float = 0.0,
+        score: Score | None = None,
+        choice: Choice | None = None,
+    ) -> None:
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"{heads} query heads cannot share {kv_heads} key-value heads evenly; kv_heads must divide heads")
+        if head_dim is None and d_model % heads:
+            raise ValueError(f"d_model {d_model} does not divide into {heads} heads; change one of them or give head_dim=")
+        self.d_model, self.heads, self.kv_heads = d_model, heads, kv_heads
+        self.head_dim = d_model // heads if head_dim is None else head_dim
+        self.kv_dim = (kv_dim, kv_dim) if isinstance(kv_dim, int) else kv_dim or (d_model, d_model)
+        self.rotary = (Rotary() if rotary else None) if isinstance(rotary, bool) else rotary
+        if self.rotary is not None:
+            self.rotary.width(self.head_dim)
+        self.dropout = dropout
+        self.score = ScaledDot() if score is None else score
+        self.choice = Softmax() if choice is None else choice
+
+        inner, outer = heads * self.head_dim, kv_heads * self.head_dim
+        self._sizes = [inner, outer, outer]
+        if self.kv_dim == (d_model, d_model):
+            self.in_proj_weight = nn.Parameter(torch.empty(inner + 2 * outer, d_model))
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.register_parameter("in_proj_weight", None)
+            self.q_proj_weight = nn.Parameter(torch.empty(inner, d_model))
+            self.k_proj_weight = nn.Parameter(torch.empty(outer, self.kv_dim[0]))
+            self.v_proj_weight = nn.Parameter(torch.empty(outer, self.kv_dim[1]))
+        if bias:
+            self.in_proj_bias = nn.Parameter(torch.empty(inner + 2 * outer))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = nn.Linear(inner, d_model, bias=bias if out_bias is None else out_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier-uniform maps, zero biases."""
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight, self.out_proj.weight):
+            if weight is not None:
+                nn.init.xavier_uniform_(weight)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | tuple[Tensor, Tensor] | Projected | None = None,
+        *,
+        mask: Mask | None = None,
+        bias: Any = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """Attend from x (B, L, D) to itself, to what the cache holds and itself, or to a memory."""
+        query, key, value = self._heads(x, memory, cache)
+        mixed = attend(query, key, value, mask=mask, bias=bias, **self._how())
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def observe(
+        self,
+        x: Tensor,
+        memory: Tensor | tuple[Tensor, Tensor] | Projected | None = None,
+        *,
+        mask: Mask | None = None,
+        bias: Any = None,
+        cache: LayerCache | None = None,
+        readings: "Sequence[Reading]" = (),
+    ) -> tuple[Tensor, Attended]:
+        """As a call, and also what was read off the weights: (output (B, L, D), Attended over (B, h, L, S))."""
+        query, key, value = self._heads(x, memory, cache)
+        seen = observe(query, key, value, mask=mask, bias=bias, readings=readings, **self._how())
+        return self.out_proj(seen.output.transpose(1, 2).flatten(2)), seen
+
+    def project(self, memory: Tensor | tuple[Tensor, Tensor]) -> Projected:
+        """Keys and values of a memory (B, S, kv_dim), once for all the steps that will look at it."""
+        keys_from, values_from = memory if isinstance(memory, tuple) else (memory, memory)
+        inner, outer, _ = self._sizes
+        if keys_from is values_from and self.in_proj_weight is not None:
+            bias = None if self.in_proj_bias is None else self.in_proj_bias[inner:]
+            key, value = torch.split(F.linear(keys_from, self.in_proj_weight[inner:], bias), outer, -1)
+        else:
+            (_, weight_k, weight_v), (_, bias_k, bias_v) = self._maps()
+            key, value = F.linear(keys_from, weight_k, bias_k), F.linear(values_from, weight_v, bias_v)
+        return Projected(self._split(key, self.kv_heads), self._split(value, self.kv_heads))
+
+    def value_down(self, head: int) -> Tensor:
+        """Value↓ of a head, (head_dim, D): what it takes from a token. Query heads that share a key-value head share it."""
+        group = self._head(head) // (self.heads // self.kv_heads)
+        return self._maps()[0][2].view(self.kv_heads, self.head_dim, -1)[group]
+
+    def value_up(self, head: int) -> Tensor:
+        """Value↑ of a head, (D, head_dim): its part of W_o, which writes back what it took."""
+        return self.out_proj.weight.view(self.d_model, self.heads, self.head_dim)[:, self._head(head)]
+
+    def value_map(self, head: int) -> Tensor:
+        """Value↑ · Value↓ of a head, (D, D): the low-rank map from a token looked at to the change it causes."""
+        return self.value_up(head) @ self.value_down(head)
+
+    def parameter_table(self) -> ParameterTable:
+        """Parameters by part."""
+        (query, key, value), _ = self._maps()
+        rows = [
+            ("query", f"{self.heads} × {self.d_model} → {self.head_dim}", query.numel()),
+            ("key", f"{self.kv_heads} × {self.kv_dim[0]} → {self.head_dim}", key.numel()),
+            ("value down", f"{self.kv_heads} × {self.kv_dim[1]} → {self.head_dim}", value.numel()),
+            ("value up", f"{self.heads} × {self.head_dim} → {self.d_model}", self.out_proj.weight.numel()),
+        ]
+        biases = sum(bias.numel() for bias in (self.in_proj_bias, self.out_proj.bias) if bias is not None)
+        rows += [("biases", "", biases)] if biases else []
+        for name, part in (("score", self.score), ("choice", self.choice)):
+            count = sum(p.numel() for p in part.parameters())
+            rows += [(name, type(part).__name__, count)] if count else []
+        return ParameterTable(tuple(rows))
+
+    def extra_repr(self) -> str:
+        grouped = "" if self.kv_heads == self.heads else f", kv_heads={self.kv_heads}"
+        return f"{self.d_model}, heads={self.heads}{grouped}, head_dim={self.head_dim}"
+
+    def _heads(
+        self, x: Tensor, memory: Tensor | tuple[Tensor, Tensor] | Projected | None, cache: LayerCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, h, L, d), keys and values (B, g, S, d)."""
+        if x.dim() != 3 or x.shape[-1] != self.d_model:
+            raise ValueError(f"x must be (batch, tokens, {self.d_model}); it is {tuple(x.shape)}")
+        if memory is None:
+            return self._self_heads(x, cache)
+        if cache is not None:
+            raise ValueError("a cache holds the keys of x itself; for a memory use project(memory) once and pass its result as the memory")
+        if self.rotary is not None:
+            raise ValueError("rotary positions compare places in one sequence, and a memory is another; build this layer with rotary=False")
+        kept = memory if isinstance(memory, Projected) else self.project(memory)
+        (weight, _, _), (bias, _, _) = self._maps()
+        return self._split(F.linear(x, weight, bias), self.heads), kept.key, kept.value
+
+    def _self_heads(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
+        if self.in_proj_weight is None:
+            raise ValueError(f"this layer makes its keys from a memory of width {self.kv_dim}; call layer(x, memory)")
+        query, key, value = torch.split(F.linear(x, self.in_proj_weight, self.in_proj_bias), self._sizes, -1)
+        query, key, value = self._split(query, self.heads), self._split(key, self.kv_heads), self._split(value, self.kv_heads)
+        if self.rotary is not None:
+            start = 0 if cache is None else cache.length
+            query, key = self.rotary.turn(query, start), self.rotary.turn(key, start)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return query, key, value
+
+    def _how(self) -> dict[str, Any]:
+        return {"score": self.score, "choice": self.choice, "dropout": self.dropout if self.training else 0.0}
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, L, d)
+
+    def _maps(self) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor | None, Tensor | None]]:
+        """W_q, W_k, W_v and their biases, whatever the layout."""
+        if self.in_proj_weight is not None:
+            query, key, value = torch.split(self.in_proj_weight, self._sizes)
+        else:
+            assert self.q_proj_weight is not None
+            assert self.k_proj_weight is not None
+            assert self.v_proj_weight is not None
+            query, key, value = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        if self.in_proj_bias is None:
+            return (query, key, value), (None, None, None)
+        first, second, third = torch.split(self.in_proj_bias, self._sizes)
+        return (query, key, value), (first, second, third)
+
+    def _head(self, head: int) -> int:
+        if not 0 <= head < self.heads:
+            raise IndexError(f"head {head} asked of {self.heads}; heads count from 0")
+        return head

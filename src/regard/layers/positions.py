@@ -1,0 +1,180 @@
+"""Where a token stands: fixed waves, a learned table, or a rotation of queries and keys.
+
+Axes: B batch, h heads, L tokens, d width. Tables are made once in float64, shared by every layer and cast to what is asked for.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Learned", "Rotary", "Sinusoidal"]
+
+Scaling = Literal["none", "linear", "llama3", "yarn"]
+_SCALINGS = ("none", "linear", "llama3", "yarn")
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary positions: pair i of a query or key is turned by (position · base^(−2i/d)), so their dot product sees only the distance.
+
+    The halves of a head are paired (feature i with i + d/2), as Llama's published weights are. `fraction` < 1 turns only the first part of
+    a head. `scaling` stretches a trained range: "linear" divides every frequency by `factor`; "llama3" only the slow ones, with a smooth
+    passage between `low` and `high` turns per `original` tokens; "yarn" likewise by `slow` and `fast` turns and sharpens the scores;
+    `divisors`, one a pair, divide the frequencies as a file gives them.
+
+    Shapes: `turn(x, start)` maps (…, L, d) to (…, L, d); row 0 stands at position `start`.
+
+    >>> q = torch.randn(2, 4, 10, 64)
+    >>> turned = Rotary().turn(q)
+    >>> torch.allclose(turned.norm(dim=-1), q.norm(dim=-1), atol=1e-5), torch.equal(turned[:, :, 0], q[:, :, 0])
+    (True, True)
+
+    Su et al. 2021, RoFormer; Peng et al. 2023, YaRN.
+    """
+
+    base: float = 10_000.0
+    fraction: float = 1.0
+    scaling: Scaling = "none"
+    factor: float = 1.0
+    original: int = 0
+    low: float = 1.0
+    high: float = 4.0
+    fast: float = 32.0
+    slow: float = 1.0
+    sharpen: float | None = None
+    truncate: bool = True
+    divisors: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.scaling not in _SCALINGS:
+            raise ValueError(f"rotary scaling {self.scaling!r} is not known; use one of {', '.join(_SCALINGS)}")
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction is the turned part of a head, above 0 and at most 1; it is {self.fraction}")
+        if self.scaling in ("llama3", "yarn") and self.original <= 0:
+            raise ValueError(f"{self.scaling} scaling needs original=, the context length the model was first trained on")
+
+    def width(self, head_dim: int) -> int:
+        """How many features of a head are turned."""
+        width = int(head_dim * self.fraction)
+        if width % 2 or width == 0:
+            raise ValueError(
+                f"rotary positions turn pairs of features, but {width} of the head's {head_dim} are to be turned; make it even"
+            )
+        return width
+
+    def frequencies(self, width: int) -> Tensor:
+        """Radians per token for each of the width/2 pairs, float64."""
+        plain = self.base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
+        if self.divisors:
+            if len(self.divisors) != width // 2:
+                raise ValueError(f"{len(self.divisors)} divisors given for {width // 2} pairs of features; give one a pair")
+            plain = plain / torch.tensor(self.divisors, dtype=torch.float64, device="cpu")
+        if self.scaling == "none":
+            return plain
+        if self.scaling == "linear":
+            return plain / self.factor
+        # `kept` is 1 where the plain frequency stays and 0 where it is divided by the factor.
+        if self.scaling == "llama3":
+            turns = self.original * plain / (2 * math.pi)
+            kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        else:
+            first, last = (
+                width * math.log(self.original / (turns * 2 * math.pi)) / (2 * math.log(self.base)) for turns in (self.fast, self.slow)
+            )
+            if self.truncate:
+                first, last = math.floor(first), math.ceil(last)
+            first, last = max(first, 0), min(last, width - 1)
+            last = last + 0.001 if last == first else last
+            kept = 1 - ((torch.arange(width // 2, dtype=torch.float64, device="cpu") - first) / (last - first)).clamp(0, 1)
+        return plain * kept + plain / self.factor * (1 - kept)
+
+    def gain(self) -> float:
+        """The factor on turned queries and keys: 1 but for yarn."""
+        if self.sharpen is not None:
+            return self.sharpen
+        return 0.1 * math.log(self.factor) + 1.0 if self.scaling == "yarn" and self.factor > 1 else 1.0
+
+    def turn(self, x: Tensor, start: int = 0) -> Tensor:
+        """Turn (…, L, d); row l by its position start + l."""
+        length, head_dim = x.shape[-2:]
+        width = self.width(head_dim)
+        cos, sin = (part[start : start + length] for part in _rotary_table(self, width, _room(start + length), x.dtype, x.device))
+        first, second = x[..., : width // 2], x[..., width // 2 : width]
+        parts = [first * cos - second * sin, second * cos + first * sin]
+        if width < head_dim:
+            parts.append(x[..., width:])
+        return torch.cat(parts, -1)
+
+
+class Sinusoidal(nn.Module):
+    """Add the fixed waves of the Transformer: feature 2i is sin(p / base^(2i/d)), feature 2i+1 the cosine of the same angle.
+
+    Shapes: (…, L, d) to (…, L, d); row 0 stands at position `start`. No parameters, any length.
+
+    >>> Sinusoidal(4)(torch.zeros(1, 4))
+    tensor([[0., 1., 0., 1.]])
+
+    Vaswani et al. 2017, section 3.5.
+    """
+
+    def __init__(self, width: int, *, base: float = 10_000.0) -> None:
+        super().__init__()
+        if width % 2:
+            raise ValueError(f"sinusoidal positions come in sine–cosine pairs: width must be even, it is {width}")
+        self.width, self.base = width, base
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.shape[-2]
+        return x + _wave_table(self.width, self.base, _room(end), x.dtype, x.device)[start:end]
+
+    def extra_repr(self) -> str:
+        return f"{self.width}, base={self.base}"
+
+
+class Learned(nn.Module):
+    """Add one learned vector per position, up to `context` positions.
+
+    Shapes: (…, L, d) to (…, L, d); row 0 stands at position `start`.
+
+    >>> Learned(8, 4)(torch.zeros(2, 5, 4)).shape
+    torch.Size([2, 5, 4])
+    """
+
+    def __init__(self, context: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(context, width))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.shape[-2]
+        if end > self.weight.shape[0]:
+            raise ValueError(f"position {end - 1} asked of a table of {self.weight.shape[0]}; shorten the input or use rotary positions")
+        return x + self.weight[start:end]
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
+
+
+def _room(length: int) -> int:
+    # Tables grow by doubling, so a growing sequence makes few of them.
+    return 1 << max(6, (length - 1).bit_length())
+
+
+# Made outside inference mode: a table first met in generation must still serve training.
+@lru_cache(maxsize=16)
+def _rotary_table(rotary: Rotary, width: int, length: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False), torch.no_grad():
+        angles = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * rotary.frequencies(width)
+        gain = rotary.gain()
+        return (angles.cos() * gain).to(dtype).to(device), (angles.sin() * gain).to(dtype).to(device)
+
+
+@lru_cache(maxsize=16)
+def _wave_table(width: int, base: float, length: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False), torch.no_grad():
+        angles = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] * Rotary(base).frequencies(width)
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).to(dtype).to(device)
