@@ -11,8 +11,8 @@ Axes: B batch, S source positions, T target positions, n state width, m embeddin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,14 +38,21 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class RecurrentState:
-    """The decoder's state s_i (B, n) and the source it is reading."""
+    """The decoder's state s_i (B, n), the source it reads laid out row by row, and which sentence each row belongs to, (B,)."""
 
     s: Tensor
     memory: Memory
+    rows: Tensor
 
-    def select(self, index: Tensor) -> Self:
-        """Rows `index` (N,): repeated, dropped or reordered."""
-        return type(self)(self.s[index], self.memory.select(index))
+    def select(self, index: Tensor) -> RecurrentState:
+        """Rows `index` (N,): repeated, dropped or reordered. Reordering the beam of one sentence copies nothing of the source."""
+        rows = self.rows[index]
+        same = rows.shape == self.rows.shape and torch.equal(rows, self.rows)
+        return RecurrentState(self.s[index], self.memory if same else self.memory.select(index), rows)
+
+
+def _begin(memory: Memory) -> RecurrentState:
+    return RecurrentState(memory.first, memory, torch.arange(len(memory.first), device=memory.first.device))
 
 
 class BidirectionalEncoder(nn.Module):
@@ -85,8 +92,7 @@ class Readout(nn.Module):
             self.logits.weight = embedding.weight
 
     def forward(self, s: Tensor, c: Tensor, y: Tensor) -> Tensor:
-        logits: Tensor = self.logits(self.dropout(torch.tanh(self.mix(torch.cat([s, c, y], dim=-1)))))
-        return logits
+        return cast(Tensor, self.logits(self.dropout(torch.tanh(self.mix(torch.cat([s, c, y], dim=-1))))))
 
 
 class FixedContext(nn.Module):
@@ -129,19 +135,19 @@ class FixedContext(nn.Module):
         return Memory(annotations=c, keys=c, real=lengths, first=torch.tanh(self.first(back)))
 
     def start(self, memory: Memory) -> RecurrentState:
-        return RecurrentState(memory.first, memory)
+        return _begin(memory)
 
     def step(self, state: RecurrentState, token: Tensor) -> Step:
         c, y = state.memory.annotations, self.dropout(self.embedding(token))
         s, _ = self.decoder(torch.cat([y, c], dim=-1)[:, None], state.s[None].contiguous())
-        return Step(self.readout(s[:, 0], c, y), RecurrentState(s[:, 0], state.memory))
+        return Step(self.readout(s[:, 0], c, y), replace(state, s=s[:, 0]))
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         memory = self.encode(source, lengths)
         y = self.dropout(self.embedding(target))  # (B, T, m)
         c = memory.annotations[:, None].expand(-1, target.shape[1], -1)  # (B, T, n): the same at every step
         s, _ = self.decoder(torch.cat([y, c], dim=-1), memory.first[None].contiguous())
-        return self.readout(s, c, y)
+        return cast(Tensor, self.readout(s, c, y))
 
 
 class Bahdanau(nn.Module):
@@ -215,7 +221,7 @@ class Bahdanau(nn.Module):
         return alpha @ memory.annotations, alpha
 
     def start(self, memory: Memory) -> RecurrentState:
-        return RecurrentState(memory.first, memory)
+        return _begin(memory)
 
     def step(self, state: RecurrentState, token: Tensor) -> Step:
         y = self.dropout(self.embedding(token))  # (B, m)
@@ -225,18 +231,18 @@ class Bahdanau(nn.Module):
         else:
             s = self._recur(F.linear(y, *self._input), state.s)
             c, alpha = self.look(s[:, None], state.memory)
-        return Step(self.readout(s, c[:, 0], y), RecurrentState(s, state.memory), alpha[:, 0])
+        return Step(self.readout(s, c[:, 0], y), replace(state, s=s), alpha[:, 0])
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         memory = self.encode(source, lengths)
         y = self.dropout(self.embedding(target))  # (B, T, m)
         if self.query == "current":
             s, _ = self.decoder(y, memory.first[None].contiguous())  # (B, T, n)
-            return self.readout(s, self.look(s, memory)[0], y)
+            return cast(Tensor, self.readout(s, self.look(s, memory)[0], y))
         # c_i needs s_{i−1}, so this decoder steps. What does not depend on the state (y's part of the gates, the read-out) is done
         # for all steps at once, outside the loop.
         weight, bias = self._input
-        of_y, of_c = weight.split([y.shape[-1], memory.annotations.shape[-1]], dim=1)
+        of_y, of_c = weight[:, : y.shape[-1]], weight[:, y.shape[-1] :]
         gates = F.linear(y, of_y, bias).unbind(1)  # T × (B, 3n)
         of_c = of_c.t().contiguous()
         s, states, contexts = memory.first, [], []
@@ -245,16 +251,16 @@ class Bahdanau(nn.Module):
             s = self._recur(torch.addmm(gate, c, of_c), s)
             states.append(s)
             contexts.append(c)
-        return self.readout(torch.stack(states, 1), torch.stack(contexts, 1), y)
+        return cast(Tensor, self.readout(torch.stack(states, 1), torch.stack(contexts, 1), y))
 
     @property
     def _input(self) -> tuple[Tensor, Tensor]:
-        return self.decoder.weight_ih_l0, self.decoder.bias_ih_l0
+        return cast(Tensor, self.decoder.weight_ih_l0), cast(Tensor, self.decoder.bias_ih_l0)
 
     def _recur(self, gates: Tensor, s: Tensor) -> Tensor:
         """One step of the GRU, its input already multiplied: gates (B, 3n), s (B, n) → (B, n)."""
         n = s.shape[-1]
-        recurrent = F.linear(s, self.decoder.weight_hh_l0, self.decoder.bias_hh_l0)
+        recurrent = F.linear(s, cast(Tensor, self.decoder.weight_hh_l0), cast(Tensor, self.decoder.bias_hh_l0))
         reset, update = torch.sigmoid(gates[:, : 2 * n] + recurrent[:, : 2 * n]).chunk(2, dim=-1)
         candidate = torch.tanh(torch.addcmul(gates[:, 2 * n :], reset, recurrent[:, 2 * n :]))
         return torch.lerp(candidate, s, update)  # (1 − update) · candidate + update · s

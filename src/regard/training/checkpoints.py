@@ -1,0 +1,164 @@
+"""Checkpoints: one safetensors file each, its state as JSON in the header, written whole or not at all. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+_NAME = re.compile(r"step-(\d{9})\.safetensors")
+
+
+def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Write tensors and a JSON-able state to `path`: a reader finds the old file or the new one, never a part.
+
+    The draft has a name no reader looks at; it is on the disk before it takes the real name, and the name is on the disk
+    before this returns.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.draft")
+    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, draft, metadata={"regard": json.dumps(state)})
+    draft.chmod(0o644)  # safetensors makes private files; a run may be shared
+    _to_disk(draft)
+    os.replace(draft, path)
+    _to_disk(path.parent)
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file: whole or not at all."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def read(path: Path, *, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the state `write` put there."""
+    try:
+        with safe_open(path, framework="pt", device=device) as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a readable safetensors file ({error})") from error
+    return tensors, json.loads(metadata.get("regard", "{}"))
+
+
+def name_of(step: int) -> str:
+    """The file name of a step's checkpoint."""
+    return f"step-{step:09d}.safetensors"
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps with a checkpoint in `folder`, oldest first; drafts of a killed run do not count."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(match[1]) for file in folder.iterdir() if (match := _NAME.fullmatch(file.name)))
+
+
+def tidy(folder: Path, *, every: int, keep: int) -> None:
+    """Remove all but the newest checkpoint and the `keep` newest that fall on the schedule, and any leftover draft."""
+    steps = steps_in(folder)
+    kept = {*steps[-1:], *[step for step in steps if step % every == 0][-keep:]}
+    for step in steps:
+        if step not in kept:
+            (folder / name_of(step)).unlink()
+    for draft in folder.glob(".*.draft"):
+        draft.unlink()
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and persistent buffers by name, each storage once (tied weights under their first name)."""
+    stored = model.state_dict().keys()
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in stored}
+    return {**{name: parameter.detach() for name, parameter in model.named_parameters()}, **buffers}
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | Path = "the weights") -> None:
+    """Put `tensors` into `model`; every name must match except the further names of tied weights."""
+    wanted = weights_of(model)
+    missing, unknown = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - model.state_dict().keys())
+    if missing or unknown:
+        raise ValueError(f"{origin} do not fit the model: missing {missing[:3] or 'nothing'}, unknown {unknown[:3] or 'nothing'}")
+    for name, tensor in wanted.items():
+        if tensor.shape != tensors[name].shape:
+            raise ValueError(f"{origin}: {name} is {tuple(tensors[name].shape)} but the model's is {tuple(tensor.shape)}")
+    model.load_state_dict(tensors, strict=False)
+
+
+def average(files: Iterable[Path], *, prefix: str = "model.") -> dict[str, Tensor]:
+    """The mean of the tensors under `prefix` over several checkpoints, summed in float64; whole numbers come from the last."""
+    sums: dict[str, Tensor] = {}
+    last: dict[str, Tensor] = {}
+    count = 0
+    for file in files:
+        tensors, _ = read(file)
+        last = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        for name, tensor in last.items():
+            sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
+        count += 1
+    if not count:
+        raise ValueError("no checkpoints to average")
+    return {name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor for name, tensor in last.items()}
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimiser's state as tensors named `<parameter>/<entry>`."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {
+        f"{names[id(parameter)]}/{entry}": torch.as_tensor(value)
+        for parameter, state in optimiser.state.items()
+        for entry, value in state.items()
+    }
+
+
+def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """The inverse of `optimiser_tensors`: entries go back to their parameter, on its device (step counts stay where they were made)."""
+    parameters = dict(model.named_parameters())
+    for key, tensor in tensors.items():
+        name, _, entry = key.rpartition("/")
+        parameter = parameters[name]
+        optimiser.state[parameter][entry] = tensor.clone() if entry == "step" else tensor.to(parameter.device, copy=True)
+
+
+def random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The state of torch's generators as tensors, of Python's and numpy's as JSON."""
+    tensors = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        tensors |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    version, words, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    numpy_state = [str(name), np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)]
+    return tensors, {"python": [version, list(words), gauss], "numpy": numpy_state}
+
+
+def set_random_state(tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """The inverse of `random_state`."""
+    torch.set_rng_state(tensors["torch"])
+    if torch.cuda.is_available():
+        for i in range(torch.cuda.device_count()):
+            if f"cuda{i}" in tensors:
+                torch.cuda.set_rng_state(tensors[f"cuda{i}"], i)
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    name, keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((name, np.asarray(keys, dtype=np.uint32), position, has_gauss, cached))

@@ -1,0 +1,413 @@
+"""One trainer for every task: what a task is, how a run goes, and how it goes on after any interruption.
+
+A run lives in one folder: `log.jsonl`, `checkpoints/step-….safetensors`, `best.safetensors`. Running the same thing again
+resumes from the newest checkpoint, cuts the log back to it, and ends (on CPU) bit-identical to a run never interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from . import checkpoints
+from .schedules import Schedule, rate_at
+
+
+class Task(Protocol):
+    """What is trained. Everything here must be a function of its inputs: the trainer owns the order and the randomness."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The model, with its first weights."""
+        ...
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch, the same each time this is asked; one may be made when it is indexed."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        """The loss summed over a batch, and the number of tokens (or examples) it is summed over."""
+        ...
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Scores on held-out data; "loss" and "perplexity" are better low, all others high."""
+        ...
+
+    def samples(self, model: nn.Module) -> str:
+        """A few outputs to look at, or ""."""
+        ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """The `[training]` table of every config."""
+
+    steps: int = 0
+    epochs: int = 0
+    rate: float = 1e-3
+    warmup: int = 0
+    schedule: Schedule = "constant"
+    floor: float = 0.0
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0
+    smoothing: float = 0.0
+    accumulate: int = 1
+    precision: Literal["float32", "bfloat16"] = "float32"
+    evaluate_every: int = 500
+    checkpoint_every: int = 500
+    log_every: int = 50
+    keep: int = 3
+    metric: str = "loss"
+    patience: int = 0
+    average: int = 0
+    seed: int = 0
+    deterministic: bool = True
+
+    def __post_init__(self) -> None:
+        if self.steps <= 0 and self.epochs <= 0:
+            raise ValueError("give steps or epochs: when is the training over?")
+        if self.schedule == "cosine" and self.steps <= 0:
+            raise ValueError('schedule "cosine" ends at the last step; give steps')
+        for name in ("accumulate", "evaluate_every", "checkpoint_every", "log_every", "keep"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.average > self.keep:
+            raise ValueError(f"average is {self.average} but only {self.keep} checkpoints are kept; raise keep")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing is {self.smoothing}; it must be in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is, for a progress bar. `metrics` and `samples` are set when an evaluation has just been made."""
+
+    step: int
+    total: int
+    epoch: int
+    loss: float
+    rate: float
+    tokens_per_second: float
+    seconds_left: float
+    metrics: dict[str, float] | None = None
+    samples: str = ""
+
+
+@dataclass
+class Journey:
+    """What a checkpoint remembers besides tensors: the position in the data, the best score, the end of the log."""
+
+    step: int = 0
+    epoch: int = 0
+    group: int = 0
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0
+    loss_sum: float = 0.0
+    loss_count: int = 0
+    tokens: int = 0
+    log_bytes: int = 0
+    finished: bool = False
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Trainer:
+    """Train a task in a folder.
+
+    folder  the run's own; made when missing, resumed when it holds checkpoints
+    watch   called with a `Progress` after every step and evaluation (on the main process)
+    """
+
+    def __init__(self, task: Task, settings: Training, folder: str | Path, *, watch: Callable[[Progress], None] | None = None) -> None:
+        from accelerate import Accelerator
+        from accelerate.utils import DataLoaderConfiguration
+
+        self.task = task
+        self.settings = settings
+        self.folder = Path(folder)
+        self.watch = watch
+        self.accelerator = Accelerator(
+            mixed_precision="bf16" if settings.precision == "bfloat16" else "no",
+            # No example may be repeated to even out the processes; `_share` deals the batches out itself.
+            dataloader_config=DataLoaderConfiguration(even_batches=False),
+        )
+        self.journey = Journey()
+        self._stop = False
+        self._since = (time.monotonic(), 0)  # when the tokens were last counted from nothing, and how many since
+
+    def run(self) -> Journey:
+        """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
+        with _determinism(self.settings), self._interruptible():
+            _seed(self.settings.seed)
+            bare = self.task.model
+            decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
+            plain = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
+            groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+            optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
+            model, wrapped = self.accelerator.prepare(bare, optimiser)
+            self._resume(bare, optimiser)
+            journey = self.journey
+            while not journey.finished and not self._stop:
+                if self._over():
+                    self._finish(bare, optimiser)
+                    break
+                self._epoch(model, bare, wrapped, optimiser)
+            return journey
+
+    # One epoch, one step
+
+    def _epoch(self, model: nn.Module, bare: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer) -> None:
+        settings, journey = self.settings, self.journey
+        batches = self.task.batches(journey.epoch)
+        size = settings.accumulate * self.accelerator.num_processes
+        groups = -(-len(batches) // size)
+        if not groups:
+            raise ValueError("the task has no batches; is the training data empty?")
+        total = settings.steps or settings.epochs * groups
+        while journey.group < groups:
+            chosen = range(journey.group * size, min((journey.group + 1) * size, len(batches)))
+            loss, count, norm, rate = self._step(model, wrapped, optimiser, [(batches[i], weight) for i, weight in self._share(chosen)])
+            journey.step += 1
+            journey.group += 1
+            journey.tokens += count
+            journey.loss_sum += loss
+            journey.loss_count += count
+            if journey.group == groups:
+                journey.epoch += 1
+            self._tell(loss / max(count, 1), count, rate, total)
+            if journey.step % settings.log_every == 0:
+                mean = journey.loss_sum / max(journey.loss_count, 1)
+                self._log("step", epoch=journey.epoch, loss=mean, rate=rate, norm=norm, tokens=journey.tokens)
+                journey.loss_sum, journey.loss_count = 0.0, 0
+            if journey.step % settings.evaluate_every == 0:
+                self._evaluate(bare, "evaluation", rate=rate, total=total)
+            done = journey.group == groups
+            if done:
+                journey.group = 0
+            if journey.step % settings.checkpoint_every == 0 or self._stop:
+                self._save(bare, optimiser)
+            if done or self._stop or self._over():
+                return
+
+    def _share(self, chosen: range) -> list[tuple[int, int]]:
+        """This process's batches of a group, weight 1 each; one left without any takes the first with weight 0, to keep step."""
+        mine = list(chosen)[self.accelerator.process_index :: self.accelerator.num_processes]
+        return [(i, 1) for i in mine] or [(chosen[0], 0)]
+
+    def _step(
+        self, model: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer, batches: list[tuple[Any, int]]
+    ) -> tuple[float, int, float, float]:
+        settings = self.settings
+        model.train()
+        sums, count = 0.0, 0
+        for i, (batch, weight) in enumerate(batches):
+            quiet = self.accelerator.no_sync(model) if i + 1 < len(batches) else contextlib.nullcontext()
+            with quiet:
+                with self.accelerator.autocast():
+                    loss, n = self.task.loss(model, batch)
+                self.accelerator.backward(loss * weight)
+            sums += float(loss.detach()) * weight
+            count += n * weight
+        if self.accelerator.num_processes > 1:
+            both = self.accelerator.reduce(torch.tensor([sums, float(count)], dtype=torch.float64, device=self.accelerator.device))
+            sums, count = float(both[0]), int(both[1])
+        # Sums were sent back, so that every token weighs the same whatever batch or process it was in: divide by their number here.
+        scale = self.accelerator.num_processes / max(count, 1)
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, scale)
+        norm = self.accelerator.clip_grad_norm_(model.parameters(), settings.clip if settings.clip > 0 else float("inf"))
+        rate = rate_at(
+            self.journey.step + 1,
+            peak=settings.rate,
+            warmup=settings.warmup,
+            schedule=settings.schedule,
+            total=settings.steps,
+            floor=settings.floor,
+        )
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        wrapped.step()
+        wrapped.zero_grad(set_to_none=True)
+        return sums, count, float(norm), rate
+
+    def _over(self) -> bool:
+        settings, journey = self.settings, self.journey
+        return bool(
+            (settings.steps and journey.step >= settings.steps)
+            or (settings.epochs and journey.epoch >= settings.epochs)
+            or (settings.patience and journey.stale >= settings.patience)
+        )
+
+    # Scores
+
+    def _evaluate(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
+        """Score the model, log it, and keep its weights when they are the best yet. Leaves no trace in the random numbers."""
+        journey, settings = self.journey, self.settings
+        if not self.accelerator.is_main_process:
+            self.accelerator.wait_for_everyone()
+            return
+        tensors, state = checkpoints.random_state()
+        model.eval()
+        with torch.no_grad():
+            metrics = self.task.evaluate(model)
+            samples = self.task.samples(model)
+        checkpoints.set_random_state(tensors, state)
+        if settings.metric not in metrics:
+            raise ValueError(f"metric is {settings.metric!r} but this task measures {', '.join(metrics)}")
+        value = metrics[settings.metric]
+        better = value == value and (journey.best is None or (value - journey.best) * _sign(settings.metric) > 0)
+        if better:
+            journey.best, journey.best_step, journey.stale, journey.metrics = value, journey.step, 0, metrics
+            note = {"step": journey.step, "metrics": metrics, "from": event}
+            checkpoints.write(self.folder / "best.safetensors", checkpoints.weights_of(model), note)
+        else:
+            journey.stale += 1
+        self._log(event, **metrics, best=better, **({"samples": samples} if samples else {}))
+        if self.watch:
+            self.watch(Progress(journey.step, total, journey.epoch, float("nan"), rate, 0.0, float("nan"), metrics, samples))
+        self._since = (time.monotonic(), 0)
+        self.accelerator.wait_for_everyone()
+
+    def _finish(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        """A last evaluation, then the mean of the last checkpoints, which takes the best one's place when it is better."""
+        settings, journey = self.settings, self.journey
+        if journey.step % settings.evaluate_every:
+            self._evaluate(model, "evaluation", rate=0.0, total=journey.step)
+        folder = self.folder / "checkpoints"
+        scheduled = [step for step in checkpoints.steps_in(folder) if step % settings.checkpoint_every == 0][-settings.average :]
+        if settings.average > 1 and len(scheduled) > 1:
+            own = {name: tensor.clone() for name, tensor in checkpoints.weights_of(model).items()}
+            checkpoints.load_weights(model, checkpoints.average(folder / checkpoints.name_of(step) for step in scheduled))
+            self._evaluate(model, "average", rate=0.0, total=journey.step)
+            checkpoints.load_weights(model, own)
+        journey.finished = True
+        self._save(model, optimiser)
+
+    # The folder
+
+    def _save(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        if self.accelerator.is_main_process:
+            log = self.folder / "log.jsonl"
+            if log.exists():  # the log reaches the disk before the checkpoint that counts on it
+                with log.open("rb") as file:
+                    os.fsync(file.fileno())
+                self.journey.log_bytes = log.stat().st_size
+            folder = self.folder / "checkpoints"
+            random_tensors, random_json = checkpoints.random_state()
+            tensors = {
+                **{f"model.{name}": t for name, t in checkpoints.weights_of(model).items()},
+                **{f"optimiser.{name}": t for name, t in checkpoints.optimiser_tensors(optimiser, model).items()},
+                **{f"random.{name}": t for name, t in random_tensors.items()},
+            }
+            state = {"journey": asdict(self.journey), "random": random_json}
+            checkpoints.write(folder / checkpoints.name_of(self.journey.step), tensors, state)
+            checkpoints.tidy(folder, every=self.settings.checkpoint_every, keep=self.settings.keep)
+        self.accelerator.wait_for_everyone()
+
+    def _resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        """Take up the newest checkpoint, or begin; either way the log ends where the work does."""
+        folder = self.folder / "checkpoints"
+        steps = checkpoints.steps_in(folder)
+        if steps:
+            path = folder / checkpoints.name_of(steps[-1])
+            tensors, state = checkpoints.read(path)
+            parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
+            for name, tensor in tensors.items():
+                part, _, rest = name.partition(".")
+                parts[part][rest] = tensor
+            checkpoints.load_weights(model, parts["model"], origin=path)
+            checkpoints.load_optimiser(optimiser, model, parts["optimiser"])
+            if self.accelerator.is_main_process:
+                checkpoints.set_random_state(parts["random"], state["random"])
+            else:  # other processes draw their own numbers, anew from here
+                _seed(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
+            self.journey = Journey(**state["journey"])
+            if self.journey.finished and not self._over():
+                self.journey.finished = False  # the settings ask for more than last time
+        if self.accelerator.is_main_process:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / "log.jsonl").open("ab") as file:
+                file.truncate(self.journey.log_bytes)
+
+    def _log(self, event: str, **values: Any) -> None:
+        if self.accelerator.is_main_process:
+            line = json.dumps({"event": event, "step": self.journey.step, **values, "time": round(time.time(), 3)}, ensure_ascii=False)
+            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def _tell(self, loss: float, count: int, rate: float, total: int) -> None:
+        if self.watch and self.accelerator.is_main_process:
+            began, tokens = self._since
+            self._since = (began, tokens + count)
+            elapsed = max(time.monotonic() - began, 1e-9)
+            speed = (tokens + count) / elapsed
+            mean = self.journey.tokens / max(self.journey.step, 1)
+            left = max(total - self.journey.step, 0) * mean / speed
+            self.watch(Progress(self.journey.step, total, self.journey.epoch, loss, rate, speed, left))
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Turn the first SIGINT or SIGTERM into a stop after the current step; the second acts as usual."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self._stop = True
+            signal.signal(number, before[signal.Signals(number)])
+
+        for s in before:
+            signal.signal(s, note)
+        try:
+            yield
+        finally:
+            for s, handler in before.items():
+                signal.signal(s, handler)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal ended the run before it was over."""
+        return self._stop
+
+
+def _sign(metric: str) -> int:
+    """+1 when more is better."""
+    return -1 if metric in ("loss", "perplexity") else 1
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+@contextlib.contextmanager
+def _determinism(settings: Training) -> Iterator[None]:
+    """torch's deterministic algorithms while training, when asked for; afterwards as before."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    memory: Any = torch.utils.deterministic
+    fill = memory.fill_uninitialized_memory
+    if settings.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses to be deterministic
+        torch.use_deterministic_algorithms(True)
+        memory.fill_uninitialized_memory = False  # finds bugs, costs time
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        memory.fill_uninitialized_memory = fill
