@@ -94,7 +94,7 @@ def attend(
         return torch.nn.functional.scaled_dot_product_attention(query, key, value)
     spec, lead = _spec(query, key, value, score, mask, bias, choice, dropout, generator, (), limit_bytes, wants_lse=False)
     picked, _ = _choose(spec, kernel)
-    return _restore(picked.run(spec).output, lead)
+    return _restore(picked.run(spec).output, lead).to(_dtype(value))
 
 
 def observe(
@@ -121,7 +121,7 @@ def observe(
     """
     spec, lead = _spec(query, key, value, score, mask, bias, choice, dropout, generator, tuple(readings), limit_bytes, wants_lse=True)
     picked, plan = _choose(spec, kernel)
-    return _attended(spec, picked.run(spec), plan, lead)
+    return _attended(spec, picked.run(spec), plan, lead, _dtype(value))
 
 
 def explain(
@@ -189,7 +189,9 @@ def _spec(
         given = ", ".join(type(x).__name__ for x in (query, key, value))
         raise TypeError(f"query, key and value are {given}; expected torch tensors")
     _check(query, key, value, score, dropout)
-    query, key, value = _autocast(query, key, value)
+    query, key, value = (x.to(_dtype(x)) for x in (query, key, value))
+    if score.widens and query.dtype in (torch.bfloat16, torch.float16):
+        query, key, value = query.float(), key.float(), value.float()
     query, key, value, lead = _four(query, key, value)
     B, h, L, S = (*query.shape[:3], key.shape[2])
     if mask is not None:
@@ -201,6 +203,8 @@ def _spec(
     beta = _beta(choice, h)
     sinks = _sinks(choice, h, beta)
     lowered = score.lower(query, key)
+    if lowered is not None and lowered.row_shift is not None and sinks is not None:
+        lowered = None  # a sink competes with the scores themselves, so what is constant along a row no longer cancels
     if lowered is not None:
         query, key = lowered.query, lowered.key
     else:
@@ -296,16 +300,14 @@ def _restore(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     return x if x.shape[:2] == lead else x.reshape(*lead, *x.shape[2:])
 
 
-def _attended(spec: Spec, result: Result, plan: Plan, lead: tuple[int, ...]) -> Attended:
+def _attended(spec: Spec, result: Result, plan: Plan, lead: tuple[int, ...], dtype: torch.dtype) -> Attended:
     lse = result.lse
     if lse is not None and spec.row_shift is not None:
         lse = lse + spec.row_shift
-    if lse is None or result.lse is None:
-        lse = None
     back = [None if x is None else _restore(x, lead) for x in (lse, result.index, result.log_prob)]
     B, h = spec.query.shape[:2]
     readings = {name: _restore_any(value, (B, h), lead) for name, value in result.readings.items()}
-    return Attended(_restore(result.output, lead), *back, readings=readings, plan=plan)
+    return Attended(_restore(result.output, lead).to(dtype), *back, readings=readings, plan=plan)
 
 
 def _restore_any(value: Any, heads: tuple[int, int], lead: tuple[int, ...]) -> Any:
@@ -317,13 +319,11 @@ def _restore_any(value: Any, heads: tuple[int, int], lead: tuple[int, ...]) -> A
     return value
 
 
-def _autocast(*tensors: Tensor) -> list[Tensor]:
-    """What torch's SDPA does under autocast: everything but float64 runs in the autocast dtype."""
-    device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
-        return list(tensors)
-    dtype = torch.get_autocast_dtype(device)
-    return [x.to(dtype) if x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors]
+def _dtype(x: Tensor) -> torch.dtype:
+    """What torch's SDPA runs in: under autocast, everything but float64 runs in the autocast dtype."""
+    if x.dtype == torch.float64 or not torch.is_autocast_enabled(x.device.type):
+        return x.dtype
+    return torch.get_autocast_dtype(x.device.type)
 
 
 def _bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Tensor | Bias | None:

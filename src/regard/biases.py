@@ -14,7 +14,9 @@ from torch import Tensor, nn
 class Bias(nn.Module):
     """A bias computed where it is needed. Learnable ones are ordinary modules; their gradient is summed over tiles."""
 
-    def tile(self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+    def tile(
+        self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
         """Values for queries ``rows`` and keys ``cols`` of the whole L×S pattern, broadcastable to (B, h, l, s)."""
         raise NotImplementedError
 
@@ -45,9 +47,11 @@ class Alibi(Bias):
         slopes += [2 ** (-4 * (i + 1) / whole) for i in range(0, 2 * (heads - whole), 2)]
         self.register_buffer("slopes", torch.tensor(slopes))
 
-    def tile(self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
-        distance = offsets(rows, cols, L, S, device=device).abs()
-        return -self.slopes.to(device).view(1, -1, 1, 1) * distance  # (1, h, l, s)
+    def tile(
+        self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        slopes = self.slopes.to(device=device, dtype=dtype)
+        return -slopes.view(1, -1, 1, 1) * offsets(rows, cols, L, S, device=device).abs()  # (1, h, l, s)
 
     def check(self, heads: int) -> None:
         _check_heads(self, self.slopes.numel(), heads)
@@ -84,11 +88,13 @@ class RelativeBias(Bias):
         far = (exact + log.to(offset.dtype)).clamp(max=count - 1)
         return base + torch.where(distance < exact, distance, far)
 
-    def tile(self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+    def tile(
+        self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
         # A tile has only l + s − 1 different offsets: look those up, then spread them over the diagonals.
         first = cols.start - (rows.stop - 1 + S - L)
         line = torch.arange(first, first + len(rows) + len(cols) - 1, device=device)
-        values = self.table.to(device)[self.bucket(line)]  # (l + s − 1, h)
+        values = self.table.to(device=device, dtype=dtype)[self.bucket(line)]  # (l + s − 1, h)
         index = offsets(rows, cols, L, S, device=device) - first  # (l, s)
         return values[index].permute(2, 0, 1).unsqueeze(0)  # (1, h, l, s)
 

@@ -61,15 +61,16 @@ class Choice(nn.Module):
         return self.dense(scores / (t.view(-1, 1, 1) if isinstance(t, Tensor) and t.dim() else t))
 
     def extra_repr(self) -> str:
-        plain = not isinstance(self.temperature, Tensor) and self.temperature == 1.0
-        return "" if plain else f"temperature={self.temperature if not isinstance(self.temperature, Tensor) else 'learned'}"
+        shown = [] if not isinstance(self.temperature, Tensor) and self.temperature == 1.0 else ["temperature"]
+        shown += ["sinks"] if getattr(self, "sinks", None) is not None else []
+        return ", ".join(f"{name}={'learned' if isinstance(value := getattr(self, name), Tensor) else value}" for name in shown)
 
 
 class Softmax(Choice):
     """``α_n = exp(z_n) / Σ exp(z_m)``, the distribution p(z = n | X, q).
 
-    ``temperature`` divides the scores first (a number, or a tensor, scalar or one per head, that may be learned). ``sinks`` (h,) are logits that stand in the denominator only, so that a
-    head may look at nothing (as in gpt-oss); the temperature divides them too.
+    ``temperature`` divides the scores first (a number, or a tensor, scalar or one per head,
+    that may be learned). ``sinks`` (h,) are logits that stand in the denominator only, so that a head may look at nothing (as in gpt-oss); the temperature divides them too.
 
     >>> Softmax()(torch.tensor([[0., math.log(3.)]]))
     tensor([[0.2500, 0.7500]])

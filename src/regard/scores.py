@@ -35,6 +35,8 @@ class Lowered:
 class Score(nn.Module):
     """What every score offers. ``score(query, key)`` gives the whole (…, L, S) matrix, for looking at the stage alone."""
 
+    widens = True  # in half precision, does more than multiply q by k: run it in float32 (dot products accumulate there anyway)
+
     def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
         """The score as a dot product, or None when it is not one."""
         return None
@@ -70,6 +72,8 @@ class Dot(Score):
     tensor([[11.,  2.]])
     """
 
+    widens = False
+
     def lower(self, query: Tensor, key: Tensor) -> Lowered:
         return Lowered(query, key)
 
@@ -88,6 +92,8 @@ class ScaledDot(Score):
     >>> ScaledDot()(torch.tensor([[1., 2., 0., 0.]]), torch.tensor([[3., 4., 9., 9.]]))
     tensor([[5.5000]])
     """
+
+    widens = False
 
     def __init__(self, scale: float | None = None, cap: float | None = None) -> None:
         super().__init__()
@@ -137,7 +143,7 @@ class Additive(Score):
         _check_widths(self, query_width, key_width, self.U.shape[1], self.W.shape[1])
 
     def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return query @ self.U.mT, key @ self.W.mT  # (…, L, hidden), (…, S, hidden)
+        return query @ self.U.mT.to(query.dtype), key @ self.W.mT.to(key.dtype)  # (…, L, hidden), (…, S, hidden)
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ self.v.to(query.dtype)  # (…, l, s, hidden) → (…, l, s)
@@ -182,8 +188,8 @@ class Bilinear(Score):
 
     def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         if self.rank is None:
-            return query @ self.W.mT, key
-        return query @ self.V.mT, key @ self.U.mT
+            return query @ self.W.mT.to(query.dtype), key
+        return query @ self.V.mT.to(query.dtype), key @ self.U.mT.to(key.dtype)
 
     def lower(self, query: Tensor, key: Tensor) -> Lowered:
         return Lowered(*self.prepare(query, key))

@@ -85,7 +85,7 @@ class Backward:
         dp = do @ value.mT
         if not spec.dropout:
             return dp, p
-        kept = keep(spec.seed, spec.dropout, *spec.sizes[:2], tile.rows, tile.cols, do.device) / (1 - spec.dropout)
+        kept = keep(spec.seed, spec.dropout, *spec.sizes[:2], tile.rows, tile.cols, do.device).to(do.dtype) / (1 - spec.dropout)
         return dp * kept, None if p is None else p * kept
 
     def _mean(self, rows: range, row: Row, do: Tensor | None) -> Tensor:

@@ -40,7 +40,7 @@ def scores(spec: Spec) -> tuple[Tensor, Tensor | None]:
         bias = None if key_bias is None else key_bias.nan_to_num(0, 0, 0)
         s = pairs(q.nan_to_num(0, 0, 0), k.nan_to_num(0, 0, 0), bias).where(fine, pairs(q, k, key_bias).detach())
     if isinstance(spec.bias, Bias):
-        s = s + spec.bias.tile(range(L), range(S), L, S, device=q.device).to(dtype)
+        s = s + spec.bias.tile(range(L), range(S), L, S, device=q.device, dtype=dtype)
     elif spec.bias is not None:
         s = s + spec.bias.to(dtype)
     z = s * per_head(spec.beta, dtype)
@@ -128,7 +128,8 @@ class Reference:
             from ..readings import Shape
 
             state = reading.start(Shape.of(spec))
-            reading.add(state, p.detach(), self._shifted(spec, z.detach()), range(L), range(S))
+            if L and S:
+                reading.add(state, p.detach(), self._shifted(spec, z.detach()), range(L), range(S))
             readings[reading.name] = reading.finish(state)
         return Result(output.to(spec.value.dtype), lse, index, log_prob, readings)
 

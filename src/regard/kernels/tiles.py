@@ -97,7 +97,7 @@ class Tiles:
         spec = self.spec
         if isinstance(spec.bias, Bias):
             L, S = spec.query.shape[2], spec.key.shape[2]
-            return spec.bias.tile(rows, cols, L, S, device=spec.query.device).to(self.dtype)
+            return spec.bias.tile(rows, cols, L, S, device=spec.query.device, dtype=self.dtype)
         return None if spec.bias is None else window(spec.bias, rows, cols).to(self.dtype)
 
 

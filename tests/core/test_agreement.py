@@ -1,0 +1,133 @@
+"""Every kernel against the reference in float64, over random problems: the bound is error / Σp|v| ≤ 8·eps·(1 + max|s|)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from cases import Case, make
+from torch import Tensor
+
+import regard
+from regard.kernels import KERNELS
+
+CASES, CHUNK = 600, 50
+SLOW = int(os.environ.get("REGARD_CASES", "20000"))
+FAST = [name for name in KERNELS if name != "reference"]
+BF16_EPS = 2.0**-8
+
+
+def eps(dtype: torch.dtype) -> float:
+    return BF16_EPS if dtype == torch.bfloat16 else torch.finfo(dtype).eps
+
+
+def bounds(case: Case, truth: Case) -> tuple[Tensor, Tensor]:
+    """The allowed error of each output number, and of each row's lse, in float64."""
+    with torch.no_grad():
+        magnitude = Case(truth.seed, truth.query, truth.key, truth.value.abs(), truth.options).run("reference").output
+        scores = _largest_score(truth)
+    unit = 8 * eps(case.query.dtype) * (1 + scores)
+    return unit * magnitude + torch.finfo(case.query.dtype).tiny, unit
+
+
+@torch.no_grad()
+def _largest_score(case: Case) -> float:
+    """max |s| over all pairs, masked ones too (their products take part in rounding nothing, but bound everything)."""
+    if not case.query.numel() or not case.key.numel():
+        return 0.0
+    group = case.query.shape[1] // case.key.shape[1]
+    s = case.options["score"](case.query, case.key.repeat_interleave(group, 1))
+    top = float(s.abs().max())
+    if isinstance(bias := case.options.get("bias"), Tensor):
+        top += float(bias.abs().max()) if bias.numel() else 0.0
+    temperature = case.options["choice"].temperature
+    return top / float(temperature.min() if isinstance(temperature, Tensor) else temperature)
+
+
+def check(case: Case, kernel: str) -> None:
+    truth = case.double()
+    want = truth.run("reference")
+    try:
+        got = case.run(kernel)
+    except ValueError as error:
+        if "cannot run this" in str(error):
+            return
+        raise
+    allowed, unit = bounds(case, truth)
+    assert got.output.shape == want.output.shape
+    assert got.output.dtype == case.value.dtype
+    error = (got.output.double() - want.output).abs()
+    sparse = not isinstance(case.options["choice"], regard.Softmax)
+    factor = 4.0 if sparse else 1.0  # a sparse weight is a difference of scores: its error is theirs, not a share of itself
+    slack = unit * float(case.value.detach().abs().max()) if sparse and case.value.numel() else 0.0
+    worst = (error - factor * allowed - slack).max() if error.numel() else torch.tensor(-1.0)
+    assert worst <= 0, f"{kernel} {case}: output off by {float(error.max()):.3g}, allowed {float(allowed.min()):.3g}"
+    if want.lse is not None:
+        assert got.lse is not None
+        finite = want.lse.isfinite()
+        assert torch.equal(finite, got.lse.isfinite()), f"{kernel} {case}: other rows are empty"
+        assert float((got.lse.double() - want.lse)[finite].abs().max() if finite.any() else 0.0) <= unit * 2, f"{kernel} {case}: lse"
+
+
+def check_gradients(case: Case, kernel: str) -> None:
+    truth = case.double()
+    want = truth.run("reference")
+    try:
+        got = case.run(kernel)
+    except ValueError as error:
+        if "cannot run this" in str(error):
+            return
+        raise
+    g = torch.Generator().manual_seed(case.seed + 1)
+    direction = torch.randn(want.output.shape, generator=g, dtype=torch.float64)
+    row = None if want.lse is None else torch.randn(want.lse.shape, generator=g, dtype=torch.float64)
+
+    def grads(which: Case, result: regard.Attended) -> list[Tensor | None]:
+        total = (result.output.double() * direction).sum()
+        if row is not None and result.lse is not None:
+            total = total + (result.lse.double() * row).masked_fill(result.lse == -torch.inf, 0).sum()
+        if not total.requires_grad:
+            return [None for _ in which.tensors()]
+        return list(torch.autograd.grad(total, which.tensors(), allow_unused=True))
+
+    scores = _largest_score(truth)
+    for mine, true in zip(grads(case, got), grads(truth, want), strict=True):
+        true = torch.zeros_like(mine, dtype=torch.float64) if true is None and mine is not None else true
+        mine = torch.zeros_like(true) if mine is None and true is not None else mine
+        if mine is None or true is None or not true.numel():
+            continue
+        assert mine.isfinite().all(), f"{kernel} {case}: gradient is not finite"
+        size = float(true.abs().max()) + 1e-3
+        unit = max(eps(case.query.dtype), eps(mine.dtype))
+        limit = 64 * unit * (1 + scores) * size * (1 + case.key.shape[2] ** 0.5)
+        off = float((mine.double() - true).abs().max())
+        assert off <= limit, f"{kernel} {case}: gradient of shape {tuple(true.shape)}, largest {size:.3g}"
+
+
+@pytest.mark.parametrize("start", range(0, CASES, CHUNK))
+@pytest.mark.parametrize("kernel", FAST)
+def test_output_agrees(kernel: str, start: int) -> None:
+    for seed in range(start, start + CHUNK):
+        with torch.no_grad():
+            check(make(seed), kernel)
+
+
+@pytest.mark.parametrize("start", range(0, CASES, CHUNK))
+@pytest.mark.parametrize("kernel", FAST)
+def test_gradients_agree(kernel: str, start: int) -> None:
+    for seed in range(start, start + CHUNK):
+        case = make(seed)
+        if case.query.dtype != torch.bfloat16 and isinstance(case.options["choice"], regard.Softmax):
+            check_gradients(case, kernel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(1000, 1000 + SLOW, 1000))
+@pytest.mark.parametrize("kernel", FAST)
+def test_many_agree(kernel: str, start: int) -> None:
+    for seed in range(start, start + 1000):
+        case = make(seed)
+        check(case, kernel)
+        if seed % 5 == 0 and case.query.dtype != torch.bfloat16 and isinstance(case.options["choice"], regard.Softmax):
+            check_gradients(case, kernel)
