@@ -15,8 +15,10 @@ constexpr int64_t kMostGroups = 8;
 struct Forward {
     const DotForward& a;
     Crew& crew;
-    Packed packed;
+    Pack key, value;
+    Bias bias;
     Post post;
+    const int64_t width;  // of a row of values, padded
     int64_t groups, blocks;  // row groups in a task; tasks in a head
     int64_t query_floats, out_floats;
     Scratch scratch;
@@ -28,8 +30,10 @@ struct Forward {
     }
 
     Forward(const DotForward& a_, Crew& crew_)
-        : a(a_), crew(crew_), packed(a_, crew_.threads()), post(a_), groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
-          query_floats(round_up(groups * kRows * a_.width, kLanes)), out_floats(groups * kRows * packed.value_width),
+        : a(a_), crew(crew_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width),
+          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width), bias(a_), post(a_), width(value.width),
+          groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
+          query_floats(round_up(groups * kRows * a_.width, kLanes)), out_floats(groups * kRows * width),
           scratch(4 * crew_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * kScoreRow + query_floats + out_floats; }
@@ -61,19 +65,19 @@ struct Forward {
             }
         }
         pack_queries(batch, head, first, count, query);
-        for (int64_t i = 0; i < used * kRows * packed.value_width; ++i) out[i] = 0;
+        for (int64_t i = 0; i < used * kRows * width; ++i) out[i] = 0;
         low = low / kPanel * kPanel;
         Seen seen;
         for (int64_t begin = low; begin < high; begin += kBlock) {
             const int64_t end = min(begin + kBlock, high);
             for (int64_t g = 0; g < used; ++g)
                 if (state[g].group.look(begin, end, seen))
-                    step(state[g], seen, begin, pair, packed.bias_row(row), query + g * kRows * a.width, scores,
-                         out + g * kRows * packed.value_width);
+                    step(state[g], seen, begin, pair, bias.row(row), query + g * kRows * a.width, scores,
+                         out + g * kRows * width);
             if (crew.stopped(worker)) return;
         }
         for (int64_t i = 0; i < count; ++i)
-            finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * packed.value_width);
+            finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
     }
 
     // [group][column][row]: a group's broadcasts are then side by side.
@@ -84,7 +88,7 @@ struct Forward {
                 to[(i / kRows * a.width + k) * kRows + i % kRows] = i < count ? q.at(first + i, k) : 0.0f;
     }
 
-    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* bias, const float* query, float* scores,
+    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* key_bias, const float* query, float* scores,
               float* out) const {
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
@@ -92,9 +96,9 @@ struct Forward {
             if (seen.panel[p] == kNone) continue;
             Float acc[kRows][2];
             clear(acc);
-            multiply(acc, query, 1, kRows, packed.key_panel(pair, begin / kPanel + p), kPanel, a.width);
+            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
             if (!post.plain) {
-                const float* b = bias ? bias + begin + p * kPanel : nullptr;
+                const float* b = key_bias ? key_bias + begin + p * kPanel : nullptr;
                 for (int i = 0; i < kRows; ++i)
                     for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
             }
@@ -135,23 +139,22 @@ struct Forward {
             gather_apart(seen, begin, pair, scores, decay, out);
         } else {
             int64_t column = 0;
-            for (; column + 2 * kLanes <= packed.value_width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
-            if (column < packed.value_width) gather<1>(seen, begin, pair, column, scores, decay, out);
+            for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
+            if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
         }
     }
 
     // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
     template <int Columns>
     void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
-        const int64_t width = packed.value_width;
-        const float* value = packed.value_rows(pair) + column;
+        const float* v = value.at(pair) + column;
         Float acc[kRows][Columns];
         clear(acc);
         for (int s = 0; s < seen.count;) {
             const int64_t from = seen.segment[s].begin;
             int64_t to = seen.segment[s].end;
             for (++s; s < seen.count && seen.segment[s].begin == to; ++s) to = seen.segment[s].end;
-            multiply(acc, weights + (from - begin), kScoreRow, 1, value + from * width, width, to - from);
+            multiply(acc, weights + (from - begin), kScoreRow, 1, v + from * width, width, to - from);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i)
@@ -163,7 +166,7 @@ struct Forward {
     }
 
     bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {
-        const uint8_t* dirty = packed.dirty_panels(pair) + begin / kPanel;
+        const uint8_t* dirty = value.dirty(pair) + begin / kPanel;
         for (int64_t p = 0; p < kPanels; ++p)
             if (seen.panel[p] == kSome && dirty[p]) return true;
         return false;
@@ -171,14 +174,13 @@ struct Forward {
 
     // The same row by row, reading no value that the row may not see.
     void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
-        const int64_t width = packed.value_width;
-        const float* value = packed.value_rows(pair);
+        const float* v = value.at(pair);
         for (int i = 0; i < kRows; ++i) {
             for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
             for (int s = 0; s < seen.count; ++s) {
                 if (!(seen.segment[s].rows >> i & 1)) continue;
                 for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * value[j * width + c];
+                    for (int64_t c = 0; c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
             }
         }
     }
@@ -191,25 +193,14 @@ struct Forward {
             if (higher != -INFINITY) {
                 total = total * ::exp2(peak - higher) + ::exp2(sink - higher);
                 const double shrink = ::exp2(peak - higher);
-                store_row(batch, head, row, total > 0 ? (float)(shrink / total) : 0.0f, out);
+                store_row(a.out, a.type, batch, head, row, a.value_width, total > 0 ? (float)(shrink / total) : 0.0f, out);
                 a.lse[(batch * a.heads + head) * a.queries + row] = (float)(higher * kLn2 + ::log(total));
                 return;
             }
         }
         const bool empty = top == -INFINITY && total == 0;
-        store_row(batch, head, row, empty ? 0.0f : (float)(1.0 / total), out);
+        store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(1.0 / total), out);
         a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
-    }
-
-    void store_row(int64_t batch, int64_t head, int64_t row, float factor, const float* from) const {
-        const int64_t offset = batch * a.out.batch + head * a.out.head + row * a.out.row;
-        if (a.type == Type::float32) {
-            float* to = (float*)a.out.data + offset;
-            for (int64_t c = 0; c < a.value_width; ++c) to[c * a.out.column] = from[c] * factor;
-        } else {
-            uint16_t* to = (uint16_t*)a.out.data + offset;
-            for (int64_t c = 0; c < a.value_width; ++c) to[c * a.out.column] = narrow(from[c] * factor);
-        }
     }
 };
 
@@ -218,7 +209,8 @@ struct Forward {
 void dot_forward(const DotForward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
     Forward forward(a, crew);
-    forward.packed.pack(crew);
+    Pack* const packs[] = {&forward.key, &forward.value};
+    pack_all(packs, 2, crew);
     crew.run(a.batch * a.heads * forward.blocks, [](void* context, int64_t index, int worker) { ((Forward*)context)->task(index, worker); },
              &forward);
 }

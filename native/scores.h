@@ -1,9 +1,9 @@
-// From a raw product q·k to a score in base 2 (times log2 e, so that the softmax is 2^(s − m)), and K packed for it.
+// From a raw product q·k to a score in base 2 (times log2 e, so that the softmax is 2^(s − m)).
 #pragma once
 #include <cmath>
 
+#include "pack.h"
 #include "spans.h"
-#include "threads.h"
 
 namespace regard::REGARD_ISA {
 namespace {
@@ -48,65 +48,17 @@ struct Post {
     }
 };
 
-// K in panels, V in rows and the key bias in padded rows, once a call, shared by every task. A (panel, batch, key head)
-// holding a number that is not finite is marked dirty: a hidden key must not reach a sum even as 0 · NaN.
-struct Packed {
-    const Scores& a;
-    int64_t width, value_width, panels, keys;  // padded value width; panels and keys of one (batch, key head)
-    bool direct;                               // V is already laid out as rows: read it in place
-    Scratch key, value, bias, dirty, buffer;
-    int64_t bias_bytes;
+// The key bias (B, h, S) in rows padded to whole panels; null where there is none.
+struct Bias {
+    int64_t keys;
+    bool given;
+    Scratch data;
 
-    Packed(const Scores& a_, int threads)
-        : a(a_), width(a_.width), value_width(padded(a_.value_width)), panels(ceil_div(a_.keys, kPanel)), keys(panels * kPanel),
-          direct(a_.type == Type::float32 && a_.value.column == 1 && a_.value.row == value_width && a_.value_width == value_width),
-          key(4 * a_.batch * a_.key_heads * keys * width),
-          value(direct ? 0 : 4 * a_.batch * a_.key_heads * keys * value_width),
-          bias(a_.key_bias.data ? 4 * a_.batch * a_.heads * keys : 0), dirty(a_.batch * a_.key_heads * panels),
-          buffer(4 * threads * kPanel * max(padded(a_.width), value_width)) {}
-
-    const float* key_panel(int64_t pair, int64_t panel) const { return key.floats() + (pair * panels + panel) * width * kPanel; }
-    const float* value_rows(int64_t pair) const {
-        if (direct) return (const float*)a.value.data + pair / a.key_heads * a.value.batch + pair % a.key_heads * a.value.head;
-        return value.floats() + pair * keys * value_width;
+    explicit Bias(const Scores& a) : keys(round_up(a.keys, kPanel)), given(a.key_bias.data), data(given ? 4 * a.batch * a.heads * keys : 0) {
+        for (int64_t row = 0; given && row < a.batch * a.heads; ++row)
+            Matrix(a.key_bias, Type::float32, row / a.heads, row % a.heads).copy_row(0, a.keys, keys, 1.0f, data.floats() + row * keys);
     }
-    const float* bias_row(int64_t head) const { return a.key_bias.data ? bias.floats() + head * keys : nullptr; }
-    const uint8_t* dirty_panels(int64_t pair) const { return (const uint8_t*)dirty.data + pair * panels; }
-
-    void pack(Crew& crew) {
-        struct Task {
-            Packed& self;
-            Crew& crew;
-        } task{*this, crew};
-        crew.run(a.batch * a.key_heads * ceil_div(panels, kPanels),
-                 [](void* context, int64_t index, int worker) {
-                     Task& t = *(Task*)context;
-                     if (t.crew.stopped(worker)) return;
-                     t.self.pack_block(index, worker);
-                 },
-                 &task);
-        if (!a.key_bias.data) return;
-        for (int64_t row = 0; row < a.batch * a.heads; ++row) {
-            float* to = bias.floats() + row * keys;
-            Matrix(a.key_bias, Type::float32, row / a.heads, row % a.heads).copy_row(0, a.keys, keys, 1.0f, to);
-        }
-    }
-
-    void pack_block(int64_t index, int worker) {
-        const int64_t blocks = ceil_div(panels, kPanels), pair = index / blocks, first = index % blocks * kPanels;
-        const Matrix k(a.key, a.type, pair / a.key_heads, pair % a.key_heads), v(a.value, a.type, pair / a.key_heads, pair % a.key_heads);
-        float* spare = buffer.floats() + worker * kPanel * max(padded(width), value_width);
-        for (int64_t p = first; p < min(first + kPanels, panels); ++p) {
-            const int64_t count = min(kPanel, a.keys - p * kPanel);
-            bool clean = pack_panel(k, p * kPanel, count, width, (float*)key_panel(pair, p), spare);
-            if (direct) {
-                clean &= finite(value_rows(pair) + p * kPanel * value_width, count * value_width);
-            } else {
-                clean &= pack_rows(v, p * kPanel, count, kPanel, a.value_width, 1.0f, (float*)value_rows(pair) + p * kPanel * value_width);
-            }
-            ((uint8_t*)dirty.data)[pair * panels + p] = !clean;
-        }
-    }
+    const float* row(int64_t head) const { return given ? data.floats() + head * keys : nullptr; }
 };
 
 }  // namespace
