@@ -52,6 +52,8 @@ class Case:
 
     def run(self, kernel: str, **more: Any) -> regard.Attended:
         generator = torch.Generator().manual_seed(self.seed)
+        if kernel == "fused":  # gives the output alone
+            return regard.Attended(regard.attend(self.query, self.key, self.value, kernel=kernel, **self.options))
         return regard.observe(self.query, self.key, self.value, kernel=kernel, generator=generator, **self.options, **more)
 
 
@@ -103,7 +105,8 @@ def random_mask(r: random.Random, g: torch.Generator, B: int, h: int, L: int, S:
     return regard.dense(torch.rand(shape, generator=g) < r.choice([0.1, 0.7]))
 
 
-def make(seed: int, *, dtype: torch.dtype | None = None, small: bool = False) -> Case:
+def make(seed: int, *, dtype: torch.dtype | None = None, small: bool = False, plain: bool = False) -> Case:
+    """Problem number ``seed``. ``plain`` ones are what torch's SDPA can do: scaled dot, softmax, no mask or a causal one."""
     r = random.Random(seed)
     g = torch.Generator().manual_seed(seed)
     dtype = dtype or r.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])
@@ -120,6 +123,12 @@ def make(seed: int, *, dtype: torch.dtype | None = None, small: bool = False) ->
     v = _tensor(r, g, (B, k, S, dv), dtype, 1.0)
     options: dict[str, Any] = {}
     torch.manual_seed(seed)
+    if plain:
+        v = _tensor(r, g, (B, k, S, d), dtype, 1.0)
+        options = {"score": regard.ScaledDot(r.choice([None, 0.3])), "choice": regard.Softmax(r.choice([1.0, 0.5]))}
+        if (mask := r.choice([None, regard.causal(), regard.causal(align="start")])) is not None:
+            options["mask"] = mask
+        return Case(seed, q, kk, v, options)
     score = r.choice(["scaled", "scaled", "scaled", "dot", "capped", "additive", "bilinear", "factored", "gaussian", "gaussian each"])
     if small and scale > 1:
         score = "scaled"

@@ -45,15 +45,27 @@ def _largest_score(case: Case) -> float:
     return top / float(temperature.min() if isinstance(temperature, Tensor) else temperature)
 
 
-def check(case: Case, kernel: str) -> None:
-    truth = case.double()
-    want = truth.run("reference")
+def attempt(case: Case, kernel: str) -> regard.Attended | None:
+    """What the kernel answers, or None if it refuses this problem."""
     try:
-        got = case.run(kernel)
+        return case.run(kernel)
     except ValueError as error:
         if "cannot run this" in str(error):
-            return
+            return None
         raise
+
+
+def problem(seed: int, kernel: str) -> Case:
+    return make(seed, plain=kernel == "fused")
+
+
+def check(case: Case, kernel: str) -> bool:
+    """Compare one problem; False if the kernel refuses it."""
+    truth = case.double()
+    want = truth.run("reference")
+    got = attempt(case, kernel)
+    if got is None:
+        return False
     allowed, unit = bounds(case, truth)
     assert got.output.shape == want.output.shape
     assert got.output.dtype == case.value.dtype
@@ -63,62 +75,68 @@ def check(case: Case, kernel: str) -> None:
     slack = unit * float(case.value.detach().abs().max()) if sparse and case.value.numel() else 0.0
     worst = (error - factor * allowed - slack).max() if error.numel() else torch.tensor(-1.0)
     assert worst <= 0, f"{kernel} {case}: output off by {float(error.max()):.3g}, allowed {float(allowed.min()):.3g}"
-    if want.lse is not None:
+    if want.lse is not None and kernel != "fused":
         assert got.lse is not None
         finite = want.lse.isfinite()
         assert torch.equal(finite, got.lse.isfinite()), f"{kernel} {case}: other rows are empty"
         assert float((got.lse.double() - want.lse)[finite].abs().max() if finite.any() else 0.0) <= unit * 2, f"{kernel} {case}: lse"
+    return True
 
 
 def check_gradients(case: Case, kernel: str) -> None:
     truth = case.double()
     want = truth.run("reference")
-    try:
-        got = case.run(kernel)
-    except ValueError as error:
-        if "cannot run this" in str(error):
-            return
-        raise
+    got = attempt(case, kernel)
+    if got is None:
+        return
     g = torch.Generator().manual_seed(case.seed + 1)
     direction = torch.randn(want.output.shape, generator=g, dtype=torch.float64)
     row = None if want.lse is None else torch.randn(want.lse.shape, generator=g, dtype=torch.float64)
 
     def grads(which: Case, result: regard.Attended) -> list[Tensor | None]:
         total = (result.output.double() * direction).sum()
-        if row is not None and result.lse is not None:
+        if row is not None and result.lse is not None and kernel != "fused":
             total = total + (result.lse.double() * row).masked_fill(result.lse == -torch.inf, 0).sum()
         if not total.requires_grad:
             return [None for _ in which.tensors()]
         return list(torch.autograd.grad(total, which.tensors(), allow_unused=True))
 
     scores = _largest_score(truth)
+    # dS = P∘(dP − D) cancels, to nothing at times: its rounding is a share of the terms, not of the difference.
+    natural = 0.1
+    for x in (case.query, case.key, case.value):
+        natural *= 1 + float(x.detach().abs().max()) if x.numel() else 1
     for mine, true in zip(grads(case, got), grads(truth, want), strict=True):
         true = torch.zeros_like(mine, dtype=torch.float64) if true is None and mine is not None else true
         mine = torch.zeros_like(true) if mine is None and true is not None else mine
         if mine is None or true is None or not true.numel():
             continue
         assert mine.isfinite().all(), f"{kernel} {case}: gradient is not finite"
-        size = float(true.abs().max()) + 1e-3
+        size = float(true.abs().max()) + natural
         unit = max(eps(case.query.dtype), eps(mine.dtype))
         limit = 64 * unit * (1 + scores) * size * (1 + case.key.shape[2] ** 0.5)
         off = float((mine.double() - true).abs().max())
         assert off <= limit, f"{kernel} {case}: gradient of shape {tuple(true.shape)}, largest {size:.3g}"
 
 
+def differentiable(case: Case) -> bool:
+    """Sparse choices have kinks, where a float32 gradient may honestly fall on the other side; gradcheck covers them."""
+    return case.query.dtype != torch.bfloat16 and isinstance(case.options["choice"], regard.Softmax)
+
+
 @pytest.mark.parametrize("start", range(0, CASES, CHUNK))
 @pytest.mark.parametrize("kernel", FAST)
 def test_output_agrees(kernel: str, start: int) -> None:
-    for seed in range(start, start + CHUNK):
-        with torch.no_grad():
-            check(make(seed), kernel)
+    with torch.no_grad():
+        ran = sum(check(problem(seed, kernel), kernel) for seed in range(start, start + CHUNK))
+    assert ran >= CHUNK // 3, f"{kernel} refused all but {ran} of {CHUNK} problems"
 
 
 @pytest.mark.parametrize("start", range(0, CASES, CHUNK))
 @pytest.mark.parametrize("kernel", FAST)
 def test_gradients_agree(kernel: str, start: int) -> None:
-    for seed in range(start, start + CHUNK):
-        case = make(seed)
-        if case.query.dtype != torch.bfloat16 and isinstance(case.options["choice"], regard.Softmax):
+    for case in (problem(seed, kernel) for seed in range(start, start + CHUNK)):
+        if differentiable(case):
             check_gradients(case, kernel)
 
 
@@ -127,7 +145,7 @@ def test_gradients_agree(kernel: str, start: int) -> None:
 @pytest.mark.parametrize("kernel", FAST)
 def test_many_agree(kernel: str, start: int) -> None:
     for seed in range(start, start + 1000):
-        case = make(seed)
+        case = problem(seed, kernel)
         check(case, kernel)
-        if seed % 5 == 0 and case.query.dtype != torch.bfloat16 and isinstance(case.options["choice"], regard.Softmax):
+        if seed % 5 == 0 and differentiable(case):
             check_gradients(case, kernel)
