@@ -27,7 +27,10 @@ class GgufFile:
         except ImportError as error:
             raise ImportError('reading GGUF files needs the gguf package: pip install "regard[weights]"') from error
         self._dequantize = gguf.dequantize
-        reader = gguf.GGUFReader(str(path))
+        try:
+            reader = gguf.GGUFReader(str(path))
+        except (ValueError, IndexError, KeyError) as error:
+            raise ValueError(f"{path} is not a GGUF file, or not a whole one ({error}); download it again") from error
         self.where = str(path)
         self.settings: dict[str, Any] = {
             name: field.contents() for name, field in reader.fields.items() if "." in name and not name.startswith("tokenizer.")

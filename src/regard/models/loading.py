@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -41,14 +41,14 @@ class SafetensorsFolder:
         self.where = str(folder)
         self._files: dict[str, tuple[Path, str]] = {}
         for path in _weight_files(folder):
-            with safe_open(path, framework="pt") as file:
+            with _read(path) as file:
                 # The oldest BERT files call a norm's weight gamma and its bias beta.
                 self._files |= {name.replace(".gamma", ".weight").replace(".beta", ".bias"): (path, name) for name in file.keys()}  # noqa: SIM118
         self.names: Collection[str] = set(self._files)
 
     def get(self, name: str) -> Tensor:
         path, stored = self._files[name]
-        with safe_open(path, framework="pt") as file:
+        with _read(path) as file:
             return file.get_tensor(stored)  # type: ignore[no-any-return]
 
 
@@ -190,11 +190,21 @@ def _open(folder: Path) -> tuple[dict[str, Any], SafetensorsFolder]:
         raise FileNotFoundError(f"{folder} {kind}; give a folder with {_CONFIG} and {_WEIGHTS}, or (Gpt) a .gguf file")
     if not (folder / _CONFIG).is_file():
         raise FileNotFoundError(f"{folder} has no {_CONFIG}; give the folder a model was downloaded or saved to")
-    config: dict[str, Any] = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    try:
+        config: dict[str, Any] = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / _CONFIG} is not JSON: {error}") from error
     if "quantization_config" in config:
         method = config["quantization_config"].get("quant_method", "unknown")
         raise ValueError(f"{folder} is quantised ({method}); read the unquantised weights, or a .gguf file")
     return config, SafetensorsFolder(folder)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file, or not a whole one ({error}); download it again") from error
 
 
 def _weight_files(folder: Path) -> list[Path]:
