@@ -1,0 +1,227 @@
+"""Reading by focus: skim an article, pick the few sentences a question needs, and read only those.
+
+Skimming is a bag of words a sentence. Each hop looks for one sentence with what it knows so far: the question, then the
+sentences picked before. What was picked is read word by word, and the answer comes from that alone, so a hop that picks
+the wrong sentence cannot be made up for.
+
+"hard"  a sentence is drawn (`regard.Sample`) while training and REINFORCE rewards right answers; the likeliest is taken in use
+"soft"  every sentence is read, and weighed
+
+Axes: B stories, K draws of each, S sentences, W words of a sentence, T hops, d width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..attention import observe
+from ..choices import Argmax, Sample, Softmax, reinforce
+from ..masks import padding
+from ..scores import ScaledDot
+
+PAD = 0  # the id of no word
+TIMES = 4  # features of one distance in time
+
+
+@dataclass(frozen=True)
+class ReaderConfig:
+    """words and answers are how many ids there are of each; hops is how many sentences are picked."""
+
+    words: int
+    answers: int
+    hops: int = 1
+    width: int = 32
+    state: int = 64
+    attention: Literal["hard", "soft"] = "hard"
+
+    def __post_init__(self) -> None:
+        if self.attention not in ("hard", "soft"):
+            raise ValueError(f"attention is {self.attention!r}; expected 'hard' or 'soft'")
+        if self.hops < 1:
+            raise ValueError(f"hops is {self.hops}; at least one sentence must be picked")
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """A batch of stories as ids, 0 where there is no word: sentences (B, S, W), counts of sentences (B,), questions (B, W')."""
+
+    sentences: Tensor
+    counts: Tensor
+    questions: Tensor
+
+    @classmethod
+    def of(cls, stories: Sequence[Sequence[Sequence[int]]], questions: Sequence[Sequence[int]]) -> Page:
+        """Pad stories, each a list of sentences, each a list of ids.
+
+        >>> Page.of([[[5, 6]], [[5], [7]]], [[8], [8, 9]]).sentences.tolist()
+        [[[5, 6], [0, 0]], [[5, 0], [7, 0]]]
+        """
+        if not stories or not all(stories):
+            raise ValueError("a story without sentences has nothing to pick from; give at least one story with one sentence")
+        S = max(map(len, stories))
+        W = max(1, max(len(sentence) for story in stories for sentence in story))
+        sentences = torch.zeros(len(stories), S, W, dtype=torch.int64)
+        for b, story in enumerate(stories):
+            for n, sentence in enumerate(story):
+                sentences[b, n, : len(sentence)] = torch.tensor(sentence, dtype=torch.int64)
+        asked = torch.zeros(len(stories), max(1, max(map(len, questions))), dtype=torch.int64)
+        for b, question in enumerate(questions):
+            asked[b, : len(question)] = torch.tensor(question, dtype=torch.int64)
+        return cls(sentences, torch.tensor([len(story) for story in stories]), asked)
+
+    def to(self, device: torch.device) -> Page:
+        return Page(self.sentences.to(device), self.counts.to(device), self.questions.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What came of reading: B stories, K draws of each (one in use), T hops.
+
+    logits (B, K, answers); picks (B, K, T), sentences from 0 (with soft attention: where it looked most);
+    log_prob (B, K, T) of the draws and baseline (B, K, T), the reward expected before each; both None unless drawing;
+    read and total (B,): the words read, by the first draw, and those of the whole story.
+    """
+
+    logits: Tensor
+    picks: Tensor
+    log_prob: Tensor | None
+    baseline: Tensor | None
+    read: Tensor
+    total: Tensor
+
+
+class Reader(nn.Module):
+    """Answers questions about a page by picking sentences.
+
+    >>> reader = Reader(ReaderConfig(words=10, answers=3, hops=2)).eval()
+    >>> page = Page.of([[[5, 6], [7], [8, 9]]], [[7]])
+    >>> reading = reader(page)
+    >>> reading.logits.shape, reading.picks.shape
+    (torch.Size([1, 1, 3]), torch.Size([1, 1, 2]))
+    """
+
+    def __init__(self, config: ReaderConfig) -> None:
+        super().__init__()
+        self.config = config
+        d, n = config.width, config.state
+        self.skimmed = nn.Embedding(config.words, d, padding_idx=PAD)
+        self.key = nn.Linear(d, d, bias=False)
+        # Hop t knows the question and t sentences; it asks for words, and for times: since the end and since each pick.
+        self.ask_words = nn.ModuleList(nn.Linear((t + 1) * d, d) for t in range(config.hops))
+        self.ask_times = nn.ModuleList(
+            nn.Sequential(nn.Linear((t + 1) * d, n), nn.Tanh(), nn.Linear(n, (t + 1) * TIMES)) for t in range(config.hops)
+        )
+        self.expect = nn.ModuleList(nn.Sequential(nn.Linear((t + 1) * d, n), nn.Tanh(), nn.Linear(n, 1)) for t in range(config.hops))
+        self.embedding = nn.Embedding(config.words, n, padding_idx=PAD)
+        self.gru = nn.GRU(n, n, batch_first=True)
+        self.answer = nn.Sequential(nn.Linear((config.hops + 1) * n, n), nn.ReLU(), nn.Linear(n, config.answers))
+        nn.init.normal_(self.skimmed.weight, std=d**-0.5)
+
+    def forward(self, page: Page, *, draws: int = 1, generator: torch.Generator | None = None) -> Reading:
+        """Read a page; while training with hard attention, `draws` times over."""
+        hard = self.config.attention == "hard"
+        drawing = hard and self.training
+        K = draws if drawing else 1
+        B, S, _ = page.sentences.shape
+        question, sentences = self.skim(page.questions), self.skim(page.sentences)  # (B, d), (B, S, d)
+        place = torch.arange(S, dtype=sentences.dtype, device=sentences.device)
+        values = [sentences, place.expand(B, S).unsqueeze(-1)]
+        if not hard:
+            values.append(self.read(page.sentences))  # soft attention reads everything: (B, S, n)
+        value = torch.cat(values, -1)
+        choice = Sample() if drawing else Argmax() if hard else Softmax()
+        mask = padding(page.counts)
+        known = [question.unsqueeze(1).expand(B, K, -1)]  # what is known so far: the question, then each pick, (B, K, d)
+        times = [page.counts.to(sentences.dtype).view(B, 1).expand(B, K)]  # and where it stands: the question after the last sentence
+        picks, log_probs, expected, found = [], [], [], []
+        d = self.config.width
+        for t in range(self.config.hops):
+            state = torch.cat(known, -1)
+            query = self.ask_words[t](state)
+            distance = place - torch.stack(times, -1).unsqueeze(-1)  # (B, K, t+1, S)
+            bias = torch.einsum("bktf,bktsf->bks", self.ask_times[t](state).unflatten(-1, (t + 1, TIMES)), time_features(distance))
+            seen = observe(query, self.key(sentences), value, score=_SCORE, mask=mask, bias=bias.unsqueeze(1), choice=choice, generator=generator)
+            known.append(seen.output[..., :d])
+            times.append(seen.output[..., d])
+            if drawing:
+                assert seen.log_prob is not None
+                log_probs.append(seen.log_prob)
+                expected.append(self.expect[t](state.detach()).squeeze(-1))
+            if hard:
+                assert seen.index is not None
+                picks.append(seen.index)
+                found.append(self.read(_take(page.sentences, seen.index)))
+            else:
+                picks.append(seen.output[..., d].detach().round().long())
+                found.append(seen.output[..., d + 1 :])
+        asked = self.read(page.questions).unsqueeze(1).expand(B, K, -1)
+        logits = self.answer(torch.cat([asked, *found], -1))
+        picked = torch.stack(picks, -1)
+        total = (page.sentences != PAD).sum((1, 2))
+        return Reading(
+            logits,
+            picked,
+            torch.stack(log_probs, -1) if drawing else None,
+            torch.stack(expected, -1) if drawing else None,
+            _words_of(page.sentences, picked[:, 0]) if hard else total,
+            total,
+        )
+
+    def skim(self, ids: Tensor) -> Tensor:
+        """(…, W) → (…, d): a bag of words that knows their order (Sukhbaatar et al. 2015, section 4.1, "position encoding")."""
+        real = (ids != PAD).unsqueeze(-1)
+        W, d = ids.shape[-1], self.config.width
+        word = torch.arange(1, W + 1, device=ids.device).unsqueeze(-1) / real.sum(-2, keepdim=True).clamp(min=1)  # (…, W, 1)
+        part = torch.arange(1, d + 1, device=ids.device) / d
+        weight = (1 - word) - part * (1 - 2 * word)
+        return (self.skimmed(ids) * weight * real).sum(-2)
+
+    def read(self, ids: Tensor) -> Tensor:
+        """(…, W) → (…, n): word by word."""
+        flat = ids.flatten(0, -2)
+        states, _ = self.gru(self.embedding(flat))
+        last = (flat != PAD).sum(-1).clamp(min=1) - 1
+        return states[torch.arange(len(flat), device=ids.device), last].view(*ids.shape[:-1], -1)
+
+
+_SCORE = ScaledDot()
+
+
+def time_features(distance: Tensor) -> Tensor:
+    """(…) sentences later (negative: earlier) → (…, TIMES): how far, on two scales, whether before or after, and whether beside."""
+    near = distance.abs()
+    return torch.stack([distance / 10, distance.sign() * torch.log1p(near), torch.tanh(distance), (-near).exp()], -1)
+
+
+def reader_loss(reading: Reading, answers: Tensor, *, curiosity: float = 0.0) -> tuple[Tensor, Tensor]:
+    """What to minimise for answers (B,), summed over the stories; and the reward (B, K), the probability given to the right answer.
+
+    The answer learns by cross-entropy from what was read. The picks learn by REINFORCE: the reward is how likely the answer is right,
+    less a learned baseline that is asked before each pick. `curiosity` adds the picks' entropy to the reward.
+    """
+    B, K = reading.logits.shape[:2]
+    wrong = F.cross_entropy(reading.logits.flatten(0, 1), answers.repeat_interleave(K), reduction="none").view(B, K)
+    loss = wrong.mean()
+    reward = (-wrong).exp().detach()
+    if reading.log_prob is not None and reading.baseline is not None:
+        earned = reward - curiosity * reading.log_prob.detach().sum(-1)
+        for log_prob, baseline in zip(reading.log_prob.unbind(-1), reading.baseline.unbind(-1), strict=True):
+            loss = loss + reinforce(log_prob, earned, baseline) + F.mse_loss(baseline, earned)
+    return loss * B, reward
+
+
+def _take(sentences: Tensor, index: Tensor) -> Tensor:
+    """Sentences (B, S, W) at index (B, K): (B, K, W)."""
+    return sentences.gather(1, index.unsqueeze(-1).expand(-1, -1, sentences.shape[-1]))
+
+
+def _words_of(sentences: Tensor, picks: Tensor) -> Tensor:
+    """How many words the sentences picked (B, T) have, each counted once."""
+    chosen = torch.zeros(sentences.shape[:2], dtype=torch.bool, device=sentences.device).scatter(1, picks, True)
+    return ((sentences != PAD).sum(-1) * chosen).sum(-1)
