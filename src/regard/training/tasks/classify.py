@@ -1,0 +1,182 @@
+"""Name the class of a text: an encoder with a classification head, from scratch or from a masked-token run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...text.batches import bucketed, padded
+from ...text.pairs import read_pairs
+from ...text.vocabulary import Vocabulary
+from .. import checkpoints
+from ..config import from_dict
+from ..runs import load_best, read_run
+from ..trainer import Training
+from .mlm import BertModel, MaskedConfig, Words, framed
+
+
+@dataclass(frozen=True)
+class Data:
+    """The `[data]` table: TSV or JSONL, a text and its label."""
+
+    train: str
+    valid: str
+    columns: tuple[int, int] = (0, 1)
+    keys: tuple[str, str] = ("text", "label")
+    batch_tokens: int = 2000
+
+
+@dataclass(frozen=True)
+class ClassifyConfig:
+    """A whole classification config. `start` is the folder of an `mlm` run: its encoder and vocabulary are taken over."""
+
+    out: str
+    data: Data
+    training: Training
+    start: str | None = None
+    model: BertModel | None = None
+    vocabulary: Words | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is not None and (self.model is not None or self.vocabulary is not None):
+            raise ValueError("start takes the model and vocabulary of another run; remove [model] and [vocabulary], or start")
+
+    def files(self) -> list[str]:
+        return [self.data.train, self.data.valid]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """ids (B, L), lengths (B,), labels (B,)."""
+
+    ids: Tensor
+    lengths: Tensor
+    labels: Tensor
+
+
+class ClassifyTask:
+    """Trains a `BertClassifier` and measures how many held-out texts it names right."""
+
+    Config = ClassifyConfig
+
+    def __init__(
+        self, config: ClassifyConfig, model: nn.Module, vocabulary: Vocabulary, labels: list[str], train: Any, valid: Any, context: int
+    ) -> None:
+        self.config, self.model, self.labels = config, model, labels
+        self.classifier = Classifier(model, vocabulary, labels, context)
+        number = {label: i for i, label in enumerate(labels)}
+        unknown = sorted({pair.target for pair in valid} - number.keys())
+        if unknown:
+            raise ValueError(f"{config.data.valid}: the label {unknown[0]!r} is not among the training labels ({', '.join(labels[:8])})")
+        self.train, self.valid = (
+            (framed(vocabulary, [p.source for p in pairs], context), [number[p.target] for p in pairs]) for pairs in (train, valid)
+        )
+        self.texts = [p.source for p in valid]
+
+    @classmethod
+    def build(cls, config: ClassifyConfig, root: Path, folder: Path) -> ClassifyTask:
+        """Read texts and labels; make the encoder, or take it from the run `start` names."""
+        train, valid = (
+            read_pairs(root / name, columns=config.data.columns, keys=config.data.keys) for name in (config.data.train, config.data.valid)
+        )
+        labels = sorted({pair.target for pair in train})
+        shape = config.model or BertModel()
+        file = folder / "text.vocabulary.json"
+        if config.start is not None:
+            start = from_dict(read_run(root / config.start, "mlm"), MaskedConfig, origin=config.start)
+            shape = start.model
+            if not file.exists():
+                Vocabulary.load(root / config.start / "text.vocabulary.json").save(file)
+        elif not file.exists():
+            Vocabulary.train([pair.source for pair in train], **vars(config.vocabulary or Words())).save(file)
+        vocabulary = Vocabulary.load(file)
+        checkpoints.write_text(folder / "labels.json", json.dumps({"labels": labels, "model": vars(shape)}, ensure_ascii=False))
+        torch.manual_seed(config.training.seed)
+        model = _model(shape, len(vocabulary), len(labels))
+        if config.start is not None:
+            trained = shape.build(len(vocabulary))
+            load_best(trained, root / config.start)
+            # The masked-token head stays behind; the pooled vector and the classes begin anew.
+            model.bert.load_state_dict({**model.bert.state_dict(), **_shared(trained, model.bert)})
+        return cls(config, model, vocabulary, labels, train, valid, shape.context)
+
+    def batches(self, epoch: int) -> Sequence[Batch]:
+        ids, labels = self.train
+        rows = bucketed([len(row) for row in ids], tokens=self.config.data.batch_tokens, seed=self.config.training.seed, epoch=epoch)
+        return [_batch(ids, labels, row) for row in rows]
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+        device = next(model.parameters()).device
+        logits = model(batch.ids.to(device), batch.lengths.to(device))
+        smoothing = self.config.training.smoothing
+        return F.cross_entropy(logits.float(), batch.labels.to(device), reduction="sum", label_smoothing=smoothing), len(batch.labels)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Loss and accuracy (percent) on the held-out texts."""
+        ids, labels = self.valid
+        total, right = 0.0, 0
+        device = next(model.parameters()).device
+        for row in bucketed([len(row) for row in ids], tokens=self.config.data.batch_tokens, seed=0, epoch=0):
+            batch = _batch(ids, labels, row)
+            logits, wanted = model(batch.ids.to(device), batch.lengths.to(device)), batch.labels.to(device)
+            total += float(F.cross_entropy(logits.float(), wanted, reduction="sum"))
+            right += int((logits.argmax(-1) == wanted).sum())
+        return {"loss": total / len(labels), "accuracy": 100.0 * right / len(labels)}
+
+    def samples(self, model: nn.Module) -> str:
+        few = self.texts[:3]
+        named = self.classifier.classify(few)
+        return "\n".join(f"{text}  →  {label} ({p:.2f})" for text, (label, p) in zip(few, named, strict=True))
+
+
+class Classifier:
+    """A trained classifier with its vocabulary and labels: a text in, a label and its probability out."""
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, labels: list[str], context: int) -> None:
+        self.model, self.vocabulary, self.labels, self.context = model, vocabulary, labels, context
+
+    @classmethod
+    def open(cls, folder: str | Path, *, device: str = "cpu") -> Classifier:
+        """The best model of a finished or running training."""
+        folder = Path(folder)
+        read_run(folder, "classify")
+        about = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+        vocabulary = Vocabulary.load(folder / "text.vocabulary.json")
+        shape = from_dict(about["model"], BertModel, origin=folder / "labels.json")
+        model = _model(shape, len(vocabulary), len(about["labels"]))
+        load_best(model, folder)
+        return cls(model.to(device), vocabulary, about["labels"], shape.context)
+
+    @torch.no_grad()
+    def classify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
+        """The likeliest label of each text and its probability."""
+        device = next(self.model.parameters()).device
+        result = []
+        for text in texts:
+            ids, lengths = padded(framed(self.vocabulary, [text], self.context))
+            p, best = self.model(ids.to(device), lengths.to(device)).softmax(-1)[0].max(-1)
+            result.append((self.labels[int(best)], float(p)))
+        return result
+
+
+def _model(shape: BertModel, words: int, classes: int) -> Any:
+    from ...models.bert import BertClassifier
+
+    return BertClassifier(shape.build(words, pooled=True, masked=False), classes)
+
+
+def _batch(ids: list[list[int]], labels: list[int], row: list[int]) -> Batch:
+    grid, lengths = padded([ids[i] for i in row])
+    return Batch(grid, lengths, torch.tensor([labels[i] for i in row]))
+
+
+def _shared(source: nn.Module, target: nn.Module) -> dict[str, Tensor]:
+    known = target.state_dict().keys()
+    return {name: tensor for name, tensor in source.state_dict().items() if name in known}

@@ -1,0 +1,215 @@
+"""Predict the next token after every prefix: a language model from plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...text.batches import order_of
+from ...text.pairs import read_lines
+from ...text.vocabulary import EOS, Kind, Vocabulary
+from ..config import from_dict
+from ..metrics import perplexity
+from ..runs import load_best, read_run
+from ..trainer import Training
+
+
+@dataclass(frozen=True)
+class Data:
+    """The `[data]` table. Without `valid`, the last `held_out` of the training text is held out."""
+
+    train: str
+    valid: str | None = None
+    held_out: float = 0.1
+    batch: int = 16
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"held_out is {self.held_out}; it is a share, between 0 and 1")
+
+
+@dataclass(frozen=True)
+class Words:
+    """The `[vocabulary]` table. "char" keeps the text as it is; the other kinds read it line by line, each line ended by </s>."""
+
+    kind: Kind = "char"
+    size: int = 8000
+    lowercase: bool = False
+    simplify: bool = False
+    min_count: int = 1
+
+
+@dataclass(frozen=True)
+class GptModel:
+    """The `[model]` table: the options of `regard.models.GptConfig`."""
+
+    d_model: int = 128
+    heads: int = 4
+    kv_heads: int | None = None
+    layers: int = 4
+    context: int = 64
+    hidden: int | None = None
+    norm: Literal["layer", "rms"] = "layer"
+    activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "gelu"
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    bias: bool = True
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    window: int | None = None
+    tied: bool = True
+
+    def build(self, vocabulary: int) -> nn.Module:
+        from ...models.gpt import Gpt, GptConfig
+
+        return Gpt(GptConfig(vocabulary=vocabulary, **vars(self)))
+
+
+@dataclass(frozen=True)
+class LanguageConfig:
+    """A whole language-model config."""
+
+    out: str
+    data: Data
+    model: GptModel
+    training: Training
+    vocabulary: Words = Words()
+
+    def files(self) -> list[str]:
+        return [self.data.train, *([self.data.valid] if self.data.valid else [])]
+
+
+class Windows(Sequence[Tensor]):
+    """Batches (B, context + 1) of windows that begin anywhere in the ids; which ones is a function of (seed, epoch, i)."""
+
+    def __init__(self, ids: Tensor, *, batch: int, context: int, seed: int, epoch: int) -> None:
+        self.ids, self.batch, self.context, self.key = ids, batch, context, (seed, epoch)
+
+    def __len__(self) -> int:
+        return -(-len(self.ids) // (self.batch * self.context))
+
+    def __getitem__(self, i: Any) -> Any:
+        starts = order_of(*self.key, i).integers(0, len(self.ids) - self.context, size=self.batch)
+        return self.ids[torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)]
+
+
+class LanguageTask:
+    """Trains a `Gpt` on windows of a text and measures it on all of the held-out text."""
+
+    Config = LanguageConfig
+
+    def __init__(self, config: LanguageConfig, model: nn.Module, vocabulary: Vocabulary, train: Tensor, valid: Tensor) -> None:
+        context = config.model.context
+        for name, ids in (("training", train), ("held-out", valid)):
+            if len(ids) <= context + 1:
+                raise ValueError(f"the {name} text has {len(ids)} tokens; model.context = {context} needs at least {context + 2}")
+        self.config, self.model, self.vocabulary, self.train, self.valid = config, model, vocabulary, train, valid
+
+    @classmethod
+    def build(cls, config: LanguageConfig, root: Path, folder: Path) -> LanguageTask:
+        """Read the text, learn the vocabulary from its training part (or take the run's), make the model."""
+        lines = read_lines(root / config.data.train)
+        if config.data.valid:
+            held = read_lines(root / config.data.valid)
+        elif config.vocabulary.kind == "char":  # to the character, as nanoGPT splits
+            text = "\n".join(lines)
+            cut = int(len(text) * (1 - config.data.held_out))
+            lines, held = text[:cut].split("\n"), text[cut:].split("\n")
+        else:
+            cut = int(len(lines) * (1 - config.data.held_out))
+            lines, held = lines[:cut], lines[cut:]
+        file = folder / "text.vocabulary.json"
+        if not file.exists():
+            words = vars(config.vocabulary)
+            Vocabulary.train((line + "\n" for line in lines) if config.vocabulary.kind == "char" else lines, **words).save(file)
+        vocabulary = Vocabulary.load(file)
+        torch.manual_seed(config.training.seed)
+        model = config.model.build(len(vocabulary))
+        return cls(config, model, vocabulary, encode_lines(vocabulary, lines), encode_lines(vocabulary, held))
+
+    def batches(self, epoch: int) -> Windows:
+        return Windows(
+            self.train, batch=self.config.data.batch, context=self.config.model.context, seed=self.config.training.seed, epoch=epoch
+        )
+
+    def loss(self, model: nn.Module, batch: Tensor) -> tuple[Tensor, int]:
+        return _loss(model, batch, smoothing=self.config.training.smoothing)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """The mean loss over the whole held-out text, cut into windows that touch but do not overlap."""
+        context = self.config.model.context
+        total, count = 0.0, 0
+        whole = (len(self.valid) - 1) // context
+        grid = torch.stack([self.valid[i * context : i * context + context + 1] for i in range(whole)])
+        rest = self.valid[whole * context :][None]
+        for batch in (*torch.split(grid, max(4096 // context, 1)), rest):
+            if batch.shape[1] > 1:
+                loss, n = _loss(model, batch)
+                total, count = total + float(loss), count + n
+        loss_mean = total / max(count, 1)
+        return {"loss": loss_mean, "perplexity": perplexity(loss_mean)}
+
+    def samples(self, model: nn.Module) -> str:
+        """A short continuation of the beginning of the held-out text."""
+        prompt = self.valid[:8]
+        return LanguageModel(model, self.vocabulary).extend(prompt, max_new=120, temperature=0.8, seed=0)
+
+
+def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> Tensor:
+    """A text's ids: characters with their line breaks, or each line's pieces and </s>."""
+    if vocabulary.kind == "char":
+        rows = vocabulary.encode_all([line + "\n" for line in lines[:-1]] + list(lines[-1:]))
+    else:
+        rows = [[*ids, EOS] for ids in vocabulary.encode_all(lines)]
+    return torch.tensor([id for row in rows for id in row], dtype=torch.int64)
+
+
+def _loss(model: nn.Module, batch: Tensor, *, smoothing: float = 0.0) -> tuple[Tensor, int]:
+    batch = batch.to(next(model.parameters()).device, non_blocking=True)
+    logits = model(batch[:, :-1])
+    wanted = batch[:, 1:]
+    loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="sum", label_smoothing=smoothing)
+    return loss, wanted.numel()
+
+
+class LanguageModel:
+    """A trained language model with its vocabulary: a prompt in, its continuation out."""
+
+    def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
+        self.model, self.vocabulary = model, vocabulary
+
+    @classmethod
+    def open(cls, folder: str | Path, *, device: str = "cpu") -> LanguageModel:
+        """The best model of a finished or running training."""
+        config = from_dict(read_run(folder, "lm"), LanguageConfig, origin=Path(folder) / "run.json")
+        vocabulary = Vocabulary.load(Path(folder) / "text.vocabulary.json")
+        model = config.model.build(len(vocabulary))
+        load_best(model, folder)
+        return cls(model.to(device), vocabulary)
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        max_new: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> str:
+        """The prompt and what follows it."""
+        ids = torch.tensor(self.vocabulary.encode(prompt) or [EOS])
+        return self.extend(ids, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+
+    def extend(self, ids: Tensor, *, max_new: int, seed: int | None = None, **options: Any) -> str:
+        """The text of ids (L,) and of the `max_new` that follow."""
+        device = next(self.model.parameters()).device
+        generator = None if seed is None else torch.Generator(device).manual_seed(seed)
+        stop = None if self.vocabulary.kind == "char" else EOS
+        out = self.model.generate(ids[None].to(device), max_new=max_new, generator=generator, stop=stop, **options)
+        return self.vocabulary.decode(out[0].tolist())
