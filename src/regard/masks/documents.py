@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.masks import ranges
-from regard.masks.mask import Mask, Verdict
+from regard.masks.mask import Mask, Size, Verdict
 from regard.masks.patterns import whole_numbers
 from regard.masks.stored import Stored
 
@@ -35,8 +35,8 @@ class Documents(Stored):
         return B if self.keys is None or B != 1 else self.keys.shape[0], 1
 
     @property
-    def size(self) -> tuple[int, int]:
-        return self.tensor.shape[1], (self.tensor if self.keys is None else self.keys).shape[1]
+    def size(self) -> Size:
+        return (None, self.tensor.shape[1]) if self.keys is None else (self.tensor.shape[1], self.keys.shape[1])
 
     def _fit(self, L: int, S: int) -> None:
         rows, cols = self.size
@@ -58,7 +58,7 @@ class Documents(Stored):
         if self.keys is not None:
             return None
         change = (self.tensor[:, 1:] != self.tensor[:, :-1]).numpy(force=True)
-        order = np.pad(change.cumsum(1), ((0, 0), (min(1, self.size[1]), 0)))
+        order = np.pad(change.cumsum(1), ((0, 0), (min(1, self.tensor.shape[1]), 0)))
         for ids, number in zip(self.tensor, order, strict=True):
             if len(number) and ids.unique().numel() != number[-1] + 1:
                 return None
@@ -84,6 +84,8 @@ class Documents(Stored):
             return "all" if ((last_query <= first_key) & (last_key <= first_query)).all() else None
         met: set[Verdict] = set()
         for queries, keys in self._sequences:
+            if len({queries[r] == keys[c] for r in (r0, r1 - 1) for c in (c0, c1 - 1)}) > 1:
+                return None  # the corners differ: most rectangles are settled here
             a, b = set(queries[r0:r1].tolist()), set(keys[c0:c1].tolist())
             met.add("none" if a.isdisjoint(b) else "all" if len(a) == len(b) == 1 else None)
             if len(met) > 1 or None in met:
@@ -101,25 +103,25 @@ class Documents(Stored):
         if not (B and L and S):
             return torch.full((B, 1, L, 1, 2), S, dtype=torch.int32, device=queries.device)
         queries, keys = queries.expand(B, L), keys.expand(B, S)
+        begin = torch.ones((B, S), dtype=torch.bool, device=keys.device)
+        begin[:, 1:] = keys[:, 1:] != keys[:, :-1]
+        if self._ordered is not None:  # each run is a document
+            run = begin.flatten().cumsum(0).view(B, S)[:, S - L :] - 1
+            return _ranges(begin)[run][:, None, :, None]  # (B, 1, L, 1, 2)
         # Number the (sequence, document) pairs 0 … n − 1.
         numbers, place = torch.unique(torch.cat((keys, queries), dim=1), return_inverse=True)
         place = place + torch.arange(B, device=place.device)[:, None] * numbers.numel()
         pairs, place = torch.unique(place, return_inverse=True)
         keys, queries = place[:, :S], place[:, S:]
         # Each run of equal numbers is a range of its pair; the k-th run of a pair goes to slot k.
-        begin = torch.ones((B, S), dtype=torch.bool, device=keys.device)
-        begin[:, 1:] = keys[:, 1:] != keys[:, :-1]
-        sequence, start = begin.nonzero(as_tuple=True)
-        stop = torch.cat((start[1:], start.new_full((1,), S)))
-        stop = torch.where(stop == 0, S, stop)  # the next run begins the next sequence
-        pair, order = keys[sequence, start].sort(stable=True)
+        pair, order = keys[begin].sort(stable=True)
         count = torch.bincount(pair, minlength=pairs.numel())
         width = int(count.max())
-        if width > ranges.WORKING_SPANS:
+        if not ranges.fits(B * L, width):
             return None
         slot = torch.arange(pair.numel(), device=pair.device) - (count.cumsum(0) - count)[pair]
         table = torch.full((pairs.numel(), width, 2), S, dtype=torch.int32, device=pair.device)
-        table[pair, slot] = torch.stack((start[order], stop[order]), dim=-1).to(torch.int32)
+        table[pair, slot] = _ranges(begin)[order]
         return table[queries][:, None]  # (B, 1, L, R, 2)
 
     def __repr__(self) -> str:
@@ -129,6 +131,13 @@ class Documents(Stored):
         if ids.numel() > 16:
             return f"<{ids.shape[0]}×{ids.shape[1]} ids>" if not self.flat else f"<{ids.shape[1]} ids>"
         return str(ids[0].tolist() if self.flat else ids.tolist())
+
+
+def _ranges(begin: Tensor) -> Tensor:
+    """The runs that begin where the flags (B, S) say, one after another: int32 (n, 2). A run ends where the next begins."""
+    start = begin.nonzero(as_tuple=True)[1]
+    stop = start.roll(-1)
+    return torch.stack((start, stop.masked_fill(stop == 0, begin.shape[1])), dim=-1).to(torch.int32)
 
 
 def _rows(ids: Tensor) -> Tensor:

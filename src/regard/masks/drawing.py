@@ -55,7 +55,9 @@ def as_text(mask: Mask, L: int, S: int, *, width: int, batch: int, head: int, as
 
 def as_html(mask: Mask) -> str:
     """An inline SVG with the mask's code under it; it follows the page's light or dark scheme."""
-    L, S = mask.size or (12, 12)
+    L, S = mask.size
+    S = mask._shows if S is None else S
+    L = S if L is None else L
     grid = _grid(mask, L, S, _NOTEBOOK_CELLS, _NOTEBOOK_CELLS, 0, 0)
     rows, cols = len(grid), max(map(len, grid), default=0)
     side = 8 if max(rows, cols) > 16 else 12

@@ -35,7 +35,7 @@ class PerHead(Parts):
     def check(self, B: int, h: int, L: int, S: int) -> None:
         if h != len(self.parts):
             raise ValueError(f"{self!r} has {len(self.parts)} masks but the inputs have {h} heads; pass one mask per head")
-        super().check(B, h, L, S)
+        super().check(B, 1, L, S)
 
     def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         first = self.parts[0]._verdict(r0, r1, c0, c1, L, S)

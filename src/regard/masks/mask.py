@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from regard.masks import ranges
-from regard.masks.ranges import MAX_SPANS, WORKING_SPANS
+from regard.masks.ranges import MAX_SPANS
 
 Device: TypeAlias = torch.device | str | int | None
 Verdict: TypeAlias = Literal["all", "none"] | None
+Size: TypeAlias = tuple[int | None, int | None]
 Tile: TypeAlias = Literal["all", "none"] | Tensor
 _T = TypeVar("_T")
 
@@ -64,9 +65,14 @@ class Mask(ABC):
         return None
 
     @property
-    def size(self) -> tuple[int, int] | None:
-        """(L, S) the mask was made for, None when any will do."""
-        return None
+    def size(self) -> Size:
+        """(L, S) the mask was made for, None where any number will do."""
+        return None, None
+
+    @property
+    def _shows(self) -> int:
+        """How many keys a picture needs for the pattern to show, when any number will do."""
+        return 12
 
     # What everybody asks
 
@@ -74,7 +80,7 @@ class Mask(ABC):
         """The keys each row may see, as ranges: int32 (B|1, h|1, L, R, 2), sorted, disjoint, half-open [start, stop).
 
         Slots a row does not use are [S, S) and stand last; R ≥ 1. None when a row needs more than `MAX_SPANS` ranges (or an operand
-        on the way more than four times that). The tensor is remembered and may be an expanded view: read it, do not write to it.
+        on the way far more). The tensor is remembered and may be an expanded view: read it, do not write to it.
 
         >>> from regard.masks import causal, window
         >>> (causal() & window(1, 0)).spans(3, 3).tolist()
@@ -251,8 +257,15 @@ class Not(Mask):
         return self.mask.device
 
     @property
-    def size(self) -> tuple[int, int] | None:
+    def size(self) -> Size:
         return self.mask.size
+
+    @property
+    def _shows(self) -> int:
+        return self.mask._shows
+
+    def check(self, B: int, h: int, L: int, S: int) -> None:
+        self.mask.check(B, h, L, S)
 
     def _fit(self, L: int, S: int) -> None:
         self.mask._fit(L, S)
@@ -294,8 +307,17 @@ class Parts(Mask):
         return next((part.device for part in self.parts if part.device is not None), None)
 
     @property
-    def size(self) -> tuple[int, int] | None:
-        return next((part.size for part in self.parts if part.size is not None), None)
+    def size(self) -> Size:
+        L, S = ([part.size[axis] for part in self.parts if part.size[axis] is not None] for axis in (0, 1))
+        return next(iter(L), None), next(iter(S), None)
+
+    @property
+    def _shows(self) -> int:
+        return max(part._shows for part in self.parts)
+
+    def check(self, B: int, h: int, L: int, S: int) -> None:
+        for part in self.parts:
+            part.check(B, h, L, S)
 
     def _fit(self, L: int, S: int) -> None:
         for part in self.parts:
@@ -340,7 +362,7 @@ class _Joined(Parts):
             if found is None:
                 return None
             seen = found if seen is None else join(seen, found, S)
-            if seen.shape[-2] > WORKING_SPANS:
+            if not ranges.fits(seen.shape[:-2].numel(), seen.shape[-2]):
                 return None
         return seen
 

@@ -43,6 +43,10 @@ class Band(Mask):
     right: int | None
     align: Align
 
+    @property
+    def _shows(self) -> int:
+        return max(12, 3 * (self.left or 0), 3 * (self.right or 0))
+
     def _edges(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> tuple[int, int, int, int]:
         """Where the band lies in a tile, low ≤ column − row ≤ high, and the least and most column − row can be there."""
         at = r0 - c0 + (S - L if self.align == "end" else 0)  # the first row's position, counted from the first column
@@ -109,9 +113,8 @@ class Keys(Mask):
         return len(self.n), 1
 
     @property
-    def size(self) -> tuple[int, int] | None:
-        most = max(self.n, default=0)
-        return (most, most) if self.exact else None
+    def _shows(self) -> int:
+        return max(12, self._most * 3 // 2)
 
     @cached_property
     def _least(self) -> int:
@@ -164,6 +167,10 @@ class GlobalTokens(Mask):
     def lead(self) -> tuple[int, int]:
         return len(self.positions), 1
 
+    @property
+    def _shows(self) -> int:
+        return max(12, self._some[-1] + 4 if self._some else 0)
+
     @cached_property
     def _some(self) -> list[int]:
         return sorted({p for row in self.positions for p in row})
@@ -181,8 +188,7 @@ class GlobalTokens(Mask):
         if some and some[-1] >= S:
             self._fit(L, S)
         p0, p1 = r0 + S - L, r1 + S - L
-        rows = bisect_left(some, p1) - bisect_left(some, p0)
-        cols = bisect_left(some, c1) - bisect_left(some, c0)
+        rows, cols = self._count(p0, p1), self._count(c0, c1)
         if not rows and not cols:
             return "none"
         if rows == r1 - r0 and bisect_left(every, p1) - bisect_left(every, p0) == rows:
@@ -193,7 +199,14 @@ class GlobalTokens(Mask):
 
     def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         keys, queries = self._remember(("flags", L, S, device), lambda: self._flags(L, S, device))
-        return queries[..., r0:r1, :] | keys[..., c0:c1]
+        keys, queries = keys[..., c0:c1], queries[..., r0:r1, :]
+        if not self._count(r0 + S - L, r1 + S - L):
+            return keys  # every row the same: it broadcasts
+        return queries | keys if self._count(c0, c1) else queries
+
+    def _count(self, first: int, last: int) -> int:
+        """How many of the positions first … last − 1 are global in some sequence."""
+        return bisect_left(self._some, last) - bisect_left(self._some, first)
 
     def _flags(self, L: int, S: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         """Which keys (B, 1, 1, S) and which queries (B, 1, L, 1) are global."""

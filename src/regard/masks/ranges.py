@@ -12,8 +12,10 @@ from torch import Tensor
 MAX_SPANS = 64
 """The most ranges a row may need before `Mask.spans` gives up."""
 
-WORKING_SPANS = 4 * MAX_SPANS
-"""Operands inside an expression may be this wide: an intersection often brings them back under MAX_SPANS."""
+
+def fits(rows: int, width: int) -> bool:
+    """Whether so many ranges a row are worth holding. Beyond MAX_SPANS only while small, since `&` may bring an operand back under it."""
+    return width <= MAX_SPANS or (width <= 4 * MAX_SPANS and rows * width <= 1 << 20)
 
 
 def _trim(start: Tensor, stop: Tensor, S: int) -> Tensor:
@@ -84,7 +86,7 @@ def intersection(a: Tensor, b: Tensor, S: int) -> Tensor:
 
 
 def runs(keep: Tensor) -> Tensor | None:
-    """The runs of True along the last axis of a bool tensor (..., S); None when a row has more than WORKING_SPANS.
+    """The runs of True along the last axis of a bool tensor (..., S); None when that is too many.
 
     >>> runs(torch.tensor([True, True, False, True])).tolist()
     [[0, 2], [3, 4]]
@@ -96,7 +98,7 @@ def runs(keep: Tensor) -> Tensor | None:
     end[:, :-1] &= ~flat[:, 1:]
     count = begin.sum(-1)
     width = max(1, int(count.max())) if count.numel() else 1
-    if width > WORKING_SPANS:
+    if not fits(flat.shape[0], width):
         return None
     row, start = begin.nonzero(as_tuple=True)
     stop = end.nonzero(as_tuple=True)[1] + 1

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.masks import ranges
-from regard.masks.mask import Mask, Verdict
+from regard.masks.mask import Mask, Size, Verdict
 from regard.masks.patterns import Keys, whole_numbers
 
 
@@ -66,8 +66,8 @@ class KeepKeys(Stored):
         return self.tensor.shape[0], 1
 
     @property
-    def size(self) -> tuple[int, int]:
-        return self.tensor.shape[1], self.tensor.shape[1]
+    def size(self) -> Size:
+        return None, self.tensor.shape[1]
 
     def _fit(self, L: int, S: int) -> None:
         if self.tensor.shape[1] != S:
@@ -177,15 +177,18 @@ class BlockSparse(Stored):
         return self._blocks.verdict(r0, r1, c0, c1)
 
     def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        layout = self._on(self.tensor, device)
-        rows = torch.arange(r0, r1, device=layout.device) // self.block
-        cols = torch.arange(c0, c1, device=layout.device) // self.block
-        return layout[:, rows[:, None], cols][None]
+        block = self.block
+        found = self._on(self.tensor, device)[:, r0 // block : (r1 - 1) // block + 1, c0 // block : (c1 - 1) // block + 1]
+        if found.shape[1] > 1:  # within one block all rows are the same and broadcast
+            found = found.repeat_interleave(block, 1)[:, r0 % block :][:, : r1 - r0]
+        if found.shape[2] > 1:
+            found = found.repeat_interleave(block, 2)[:, :, c0 % block :][:, :, : c1 - c0]
+        return found[None]
 
     def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         self._fit(L, S)
         found = ranges.runs(self._on(self.tensor, device))  # (h, block rows, R, 2) counted in blocks
-        if found is None:
+        if found is None or not ranges.fits(found.shape[0] * L, found.shape[2]):
             return None
         found = (found * self.block).clamp(max=S)
         return found[:, torch.arange(L, device=found.device) // self.block][None]
@@ -206,8 +209,12 @@ class Spans(Stored):
         return self.tensor.shape[0], self.tensor.shape[1]
 
     @property
-    def size(self) -> tuple[int, int]:
-        return self.tensor.shape[2], self.last
+    def size(self) -> Size:
+        return self.tensor.shape[2], None
+
+    @property
+    def _shows(self) -> int:
+        return max(1, self.last)
 
     def _fit(self, L: int, S: int) -> None:
         if self.tensor.shape[2] != L:
