@@ -141,18 +141,9 @@ class LanguageTask:
         return _loss(model, batch, smoothing=self.config.training.smoothing)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """The mean loss over the whole held-out text, cut into windows that touch but do not overlap."""
-        context = self.config.model.context
-        total, count = 0.0, 0
-        whole = (len(self.valid) - 1) // context
-        grid = torch.stack([self.valid[i * context : i * context + context + 1] for i in range(whole)])
-        rest = self.valid[whole * context :][None]
-        for batch in (*torch.split(grid, max(4096 // context, 1)), rest):
-            if batch.shape[1] > 1:
-                loss, n = _loss(model, batch)
-                total, count = total + float(loss), count + n
-        loss_mean = total / max(count, 1)
-        return {"loss": loss_mean, "perplexity": perplexity(loss_mean)}
+        """Loss and perplexity over the whole held-out text."""
+        loss = held_out_loss(model, self.valid, self.config.model.context)
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
     def samples(self, model: nn.Module) -> str:
         """A short continuation of the beginning of the held-out text."""
@@ -175,6 +166,19 @@ def _loss(model: nn.Module, batch: Tensor, *, smoothing: float = 0.0) -> tuple[T
     wanted = batch[:, 1:]
     loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="sum", label_smoothing=smoothing)
     return loss, wanted.numel()
+
+
+@torch.no_grad()
+def held_out_loss(model: nn.Module, ids: Tensor, context: int) -> float:
+    """The mean loss over all of `ids` (N,), cut into windows that touch but do not overlap."""
+    total, count = 0.0, 0
+    whole = (len(ids) - 1) // context
+    grid = ids[torch.arange(whole)[:, None] * context + torch.arange(context + 1)]  # (windows, context + 1)
+    for batch in (*torch.split(grid, max(4096 // context, 1)), ids[whole * context :][None]):
+        if len(batch) and batch.shape[1] > 1:
+            loss, n = _loss(model, batch)
+            total, count = total + float(loss), count + n
+    return total / max(count, 1)
 
 
 class LanguageModel:

@@ -1,0 +1,98 @@
+"""`regard train TASK CONFIG`: train, or go on where the last time ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..training.trainer import Progress
+
+
+def train(
+    task: Annotated[str, typer.Argument(help="translation, lm, mlm, classify or reader")],
+    config: Annotated[Path, typer.Argument(help="the TOML file; docs/configs has one of each, commented", exists=True, dir_okay=False)],
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar and no samples, only the result")] = False,
+) -> None:
+    """Train a model as CONFIG says. Running the same command again resumes, after any interruption."""
+    try:
+        from ..training.runs import train as run
+    except ImportError as error:
+        raise typer.BadParameter(f'{error}; training needs: pip install "regard[train]"') from error
+
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    screen = None if quiet else _Screen(console)
+    try:
+        journey, folder = run(task, config, watch=screen)
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from error
+    finally:
+        if screen:
+            screen.close()
+    if journey.finished:
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in journey.metrics.items())
+        console.print(f"done: {journey.step:,} steps, best at step {journey.best_step:,}: {scores}", soft_wrap=True)
+    else:
+        console.print(f"stopped at step {journey.step:,}, saved; run the same command to go on", soft_wrap=True)
+    console.print(str(folder), soft_wrap=True)
+
+
+class _Screen:
+    """A bar with the loss, tokens a second and the time left; scores and samples scroll above it."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        self.console = console
+        columns: list[Any] = [
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}"),
+            TextColumn("{task.fields[speed]:,.0f} tokens/s"),
+            TextColumn("{task.fields[left]} left"),
+        ]
+        self.bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.task = self.bar.add_task("", total=None, epoch=0, loss=float("nan"), speed=0.0, left="?")
+        self.loss: float | None = None
+        self.bar.start()
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.metrics is not None:
+            scores = "  ".join(f"{name} {value:.4g}" for name, value in progress.metrics.items())
+            self.console.print(f"step {progress.step:,}  {scores}", markup=False, soft_wrap=True)
+            if progress.samples:
+                self.console.print(progress.samples, markup=False, soft_wrap=True, style="dim")
+            return
+        # The bar shows a running mean: single batches jump about.
+        self.loss = progress.loss if self.loss is None else 0.95 * self.loss + 0.05 * progress.loss
+        self.bar.update(
+            self.task,
+            completed=progress.step,
+            total=progress.total,
+            epoch=progress.epoch,
+            loss=self.loss,
+            speed=progress.tokens_per_second,
+            left=_clock(progress.seconds_left),
+        )
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+def _clock(seconds: float) -> str:
+    """Seconds as h:mm:ss or m:ss.
+
+    >>> _clock(3725), _clock(65.4)
+    ('1:02:05', '1:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
