@@ -1,0 +1,88 @@
+"""Adaptive span: every head learns how far back it looks, and pays for it. A different model, not an approximation of full attention.
+
+Sukhbaatar et al. 2019, section 2: weights are ``m(x) exp(s) / Σ m(x) exp(s)`` with ``m(x) = clamp((R + z − x) / R, 0, 1)`` at distance x, a
+span z learned per head and a ramp of width R. In our terms it is a bias, ln m, and a window per head that the spans set: what
+lies beyond is never computed.
+
+Axes: B batch, h heads, N tokens, D model width.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.biases import Bias, offsets
+from regard.layers.multihead import MultiHeadAttention
+from regard.masks import Mask, per_head, window
+
+__all__ = ["AdaptiveSpanAttention", "SoftSpan"]
+
+
+class SoftSpan(Bias):
+    """``ln m`` of each head's soft span: 0 within the span, falling to −∞ over the ramp. ``share`` (h,) of ``longest`` is what is learned.
+
+    >>> span = SoftSpan(heads=1, longest=4, ramp=2, start=0.5)
+    >>> span.tile(range(5, 6), range(6), 6, 6).exp().flatten().tolist()
+    [0.0, 0.0, 0.5, 1.0, 1.0, 1.0]
+    """
+
+    def __init__(self, heads: int, longest: int, ramp: int = 32, *, start: float = 0.0) -> None:
+        super().__init__()
+        if longest < 1 or ramp < 1 or not 0 <= start <= 1:
+            raise ValueError(f"longest={longest}, ramp={ramp}, start={start}; expected longest ≥ 1, ramp ≥ 1 and 0 ≤ start ≤ 1")
+        self.longest, self.ramp = longest, ramp
+        self.share = nn.Parameter(torch.full((heads,), float(start)))
+
+    def spans(self) -> Tensor:
+        """Each head's span z in tokens, (h,), within [0, longest]; a share that a step pushed outside still gets its gradient."""
+        inside = self.share.clamp(0.0, 1.0)
+        return self.longest * (self.share + (inside - self.share).detach())
+
+    def windows(self) -> Mask:
+        """What the spans and their ramps reach, a window for each head: exactly where m > 0."""
+        reach = [math.ceil(z + self.ramp) - 1 for z in self.spans().tolist()]
+        return per_head([window(far, far) for far in reach])
+
+    def tile(
+        self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        distance = offsets(rows, cols, L, S, device=device).abs()
+        m = (self.ramp + self.spans().to(device=device, dtype=dtype).view(1, -1, 1, 1) - distance) / self.ramp  # (1, h, l, s)
+        outside = m <= 0
+        # The log is taken of 1 where it will be thrown away, so that its gradient is 0 there and not NaN.
+        return m.masked_fill(outside, 1.0).clamp(max=1.0).log().masked_fill(outside, -math.inf)
+
+    def check(self, heads: int) -> None:
+        if self.share.numel() != heads:
+            raise ValueError(f"SoftSpan was made for {self.share.numel()} heads but the query has {heads}; make it with heads={heads}")
+
+
+class AdaptiveSpanAttention(nn.Module):
+    """Self-attention whose heads learn their own span. Add ``cost · layer.span_cost()`` to the loss to keep them short.
+
+    Heads with short spans cost less: each head computes only its own window. Causal use: pass ``mask=causal()``.
+
+    Shapes: x (B, N, D) to (B, N, D).
+
+    >>> layer = AdaptiveSpanAttention(32, heads=4, longest=100, ramp=8)
+    >>> layer(torch.randn(2, 10, 32)).shape
+    torch.Size([2, 10, 32])
+    """
+
+    def __init__(
+        self, d_model: int, heads: int, longest: int, ramp: int = 32, *, start: float = 0.0, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, heads, bias=bias, dropout=dropout)
+        self.span = SoftSpan(heads, longest, ramp, start=start)
+
+    def forward(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
+        windows = self.span.windows()
+        return self.attention(x, mask=windows if mask is None else windows & mask, bias=self.span)  # type: ignore[no-any-return]
+
+    def span_cost(self) -> Tensor:
+        """The mean span over heads, in tokens: what the paper's ℓ1 penalty (equation 3) charges."""
+        return self.span.spans().mean()

@@ -1,0 +1,79 @@
+"""Common layouts of block-sparse attention, for ``block_sparse(layout, block)``: exact attention on the blocks that are on.
+
+A layout is bool (n, n) over blocks of tokens, rows look at columns; blocks that are off are never computed. Use it as
+``layer(x, mask=block_sparse(layout, 64))``; ``& causal()`` cuts the diagonal blocks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["bigbird_layout", "fixed_layout", "local_layout", "strided_layout"]
+
+
+def local_layout(n: int, left: int = 1, right: int = 1) -> Tensor:
+    """A band of blocks: `left` before and `right` after a block's own.
+
+    >>> local_layout(3, left=1, right=0).int().tolist()
+    [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    """
+    _check(n=n, left=left, right=right)
+    offset = _offset(n)
+    return (offset >= -left) & (offset <= right)
+
+
+def strided_layout(n: int, stride: int) -> Tensor:
+    """The last `stride` blocks, and every stride-th block before: two steps reach everything. Child et al. 2019, section 4.3.
+
+    >>> strided_layout(5, 2).int().tolist()
+    [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [1, 0, 1, 1, 1]]
+    """
+    _check(n=n)
+    _check_positive(stride=stride)
+    offset = _offset(n)
+    return (offset <= 0) & ((offset > -stride) | (offset % stride == 0))
+
+
+def fixed_layout(n: int, stride: int, summary: int = 1) -> Tensor:
+    """A block's own stretch of `stride` blocks, and the last `summary` blocks of every earlier stretch. Child et al. 2019, section 4.3.
+
+    >>> fixed_layout(4, 2).int().tolist()
+    [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
+    """
+    _check(n=n)
+    _check_positive(stride=stride, summary=summary)
+    at = torch.arange(n)
+    same = at.unsqueeze(-1) // stride == at // stride
+    return (_offset(n) <= 0) & (same | (at % stride >= stride - summary))
+
+
+def bigbird_layout(n: int, *, near: int = 1, everywhere: int = 1, random: int = 1, seed: int = 0) -> Tensor:
+    """`near` blocks on each side, the first `everywhere` blocks seen by and seeing all, `random` more a row. Zaheer et al. 2020, section 2.
+
+    >>> bigbird_layout(8, random=2).sum(1).tolist()
+    [8, 5, 6, 6, 6, 6, 6, 5]
+    """
+    _check(n=n, near=near, everywhere=everywhere, random=random)
+    layout = local_layout(n, near, near)
+    layout[:everywhere] = True
+    layout[:, :everywhere] = True
+    luck = torch.rand(n, n, generator=torch.Generator().manual_seed(seed)).masked_fill(layout, 2.0)  # a block already on is drawn last
+    return layout.scatter(1, luck.argsort(1)[:, :random], True)
+
+
+def _offset(n: int) -> Tensor:
+    at = torch.arange(n)
+    return at - at.unsqueeze(-1)  # column − row
+
+
+def _check(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 0:
+            raise ValueError(f"{name} is {size}; a number of blocks is at least 0")
+
+
+def _check_positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} is {size}; it must be at least 1")

@@ -1,0 +1,88 @@
+"""Longformer: everyone looks near, a few tokens look everywhere and are seen by everyone. Exact, with work that grows with N.
+
+Beltagy, Peters and Cohan 2020, sections 3.1 and 3.2.
+
+Axes: B batch, h heads, N tokens, G global tokens, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers.multihead import MultiHeadAttention
+from regard.masks import Mask, dense, global_tokens, window
+
+__all__ = ["LongformerAttention"]
+
+
+class LongformerAttention(nn.Module):
+    """Self-attention within ``reach`` tokens on each side, and global tokens beside it. It is exact: masks, no approximation.
+
+    ``own_global_maps`` gives the global tokens' rows query, key and value maps of their own (``wide``), as the published models have;
+    without it one set of maps serves both. What an ordinary token sees of a global one always goes through the ordinary maps. Causal use:
+    pass ``mask=causal()``.
+
+    Shapes: x (B, N, D) to (B, N, D); global_ids (G,) positions for every sequence, or (B, G) with −1 in unused slots.
+
+    >>> layer = LongformerAttention(32, heads=4, reach=2, own_global_maps=True)
+    >>> layer(torch.randn(2, 10, 32), global_ids=[0]).shape
+    torch.Size([2, 10, 32])
+    """
+
+    def __init__(
+        self, d_model: int, heads: int, reach: int, *, own_global_maps: bool = False, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.reach = reach
+        self.near = MultiHeadAttention(d_model, heads, bias=bias, dropout=dropout)
+        self.wide: MultiHeadAttention | None = None
+        if own_global_maps:
+            self.wide = MultiHeadAttention(d_model, heads, bias=bias, dropout=dropout)
+            self.wide.out_proj = self.near.out_proj  # the heads are joined by one W_o
+
+    def pattern(self, global_ids: Sequence[int] | Tensor | None = None, mask: Mask | None = None) -> Mask:
+        """Who looks at whom.
+
+        >>> print(LongformerAttention(8, 1, reach=1).pattern([0]).draw(4, 4))
+        ████████
+        ██████··
+        ████████
+        ██··████
+        """
+        local = window(self.reach, self.reach)
+        whole = local if global_ids is None else local | global_tokens(global_ids)
+        return whole if mask is None else whole & mask
+
+    def forward(self, x: Tensor, global_ids: Sequence[int] | Tensor | None = None, *, mask: Mask | None = None) -> Tensor:
+        out: Tensor = self.near(x, mask=self.pattern(global_ids, mask))
+        if self.wide is None or global_ids is None:
+            return out
+        ids = torch.as_tensor(global_ids, device=x.device)
+        if not ids.numel():
+            return out
+        ids = ids.expand(x.shape[0], -1)  # (B, G)
+        used = ids >= 0
+        rows = ids.clamp(min=0)
+        looking = x.gather(1, rows.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, G, D)
+        found = self.wide(looking, x, mask=None if mask is None else _rows(mask, rows, x.shape[1]))
+        batch = torch.arange(x.shape[0], device=x.device).unsqueeze(-1).expand_as(ids)
+        return out.index_put((batch[used], ids[used]), found[used])
+
+    def extra_repr(self) -> str:
+        return f"reach={self.reach}"
+
+
+def _rows(mask: Mask, rows: Tensor, N: int) -> Mask:
+    """The rows (B, G) of an N × N mask as a mask of their own: O(G · N)."""
+    positions, place = torch.unique(rows, return_inverse=True)
+    tiles = [mask.tile(range(p, p + 1), range(N), N, N, device=rows.device) for p in positions.tolist()]
+    lead = mask.lead
+    lines = [
+        torch.full((1, 1, 1, 1), t == "all", device=rows.device).expand(*lead, 1, N) if isinstance(t, str) else t.expand(*lead, 1, N)
+        for t in tiles
+    ]
+    table = torch.cat(lines, 2).expand(rows.shape[0], -1, -1, -1)  # (B, h|1, U, N)
+    return dense(table.gather(2, place[:, None, :, None].expand(-1, table.shape[1], -1, N)))

@@ -1,0 +1,124 @@
+"""Drawing in a terminal: 24-bit colour where it is wanted, plain ASCII where it is not, and Chinese that lines up.
+
+A :class:`Pen` knows how to draw; `Pen.found()` asks the terminal, and a piped output gets plain text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+from .colours import RGB, blue, ink, red
+
+SHADES = " .:-=+*#%@"  # the ramp without colour: darker with weight
+_FAINT = 0.005  # a weight that prints as 0.00 is drawn as the background
+_CODES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Pen:
+    """How to draw: with colour or without, on a dark background or a light one."""
+
+    colour: bool = False
+    dark: bool = True
+
+    @staticmethod
+    def found(out: TextIO | None = None) -> Pen:
+        """What this terminal wants: colour when it is one (NO_COLOR and FORCE_COLOR are honoured), dark unless it says otherwise."""
+        out = sys.stdout if out is None else out
+        wanted = bool(os.environ.get("FORCE_COLOR")) or (out.isatty() and os.environ.get("TERM", "") != "dumb")
+        background = os.environ.get("COLORFGBG", "").rpartition(";")[2]  # "15;0": white on black
+        return Pen(wanted and not os.environ.get("NO_COLOR"), dark=background not in ("7", "15"))
+
+    def paint(self, text: str, fore: RGB | None = None, back: RGB | None = None, *, bold: bool = False, faint: bool = False) -> str:
+        """The text in these colours; the text itself when colour is off."""
+        codes = ["1"] * bold + ["2"] * faint
+        for ground, rgb in (("38", fore), ("48", back)):
+            codes += [f"{ground};2;{rgb[0]};{rgb[1]};{rgb[2]}"] if rgb is not None else []
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and codes else text
+
+    def cell(self, weight: float, width: int = 2, text: str = "") -> str:
+        """One weight as a block of `width` columns, blue by weight, with a text on it if given; 0 is the background.
+
+        >>> Pen().cell(0.5, 4), Pen().cell(0.97, 6, "0.97")
+        ('====', ' 0.97 ')
+        """
+        if not self.colour:
+            return pad(text, width, "centre") if text else shade(weight) * width
+        if weight < _FAINT:
+            return self.paint(pad(text, width, "centre"), faint=True) if text else " " * width
+        colour = blue(weight, dark=self.dark)
+        return self.paint(pad(text, width, "centre"), ink(colour), colour)
+
+    def hatched(self, width: int = 2) -> str:
+        """A masked cell: a fine hatch that cannot be read as a weight."""
+        return self.paint("╱" * width, faint=True) if self.colour else pad("/", width, "centre")
+
+    def current(self, text: str) -> str:
+        """The current word: red, or in brackets."""
+        return self.paint(text, red(dark=self.dark), bold=True) if self.colour else f"[{text}]"
+
+    def quiet(self, text: str) -> str:
+        """Words that explain: fainter than what they explain."""
+        return self.paint(text, faint=True)
+
+    def strong(self, text: str) -> str:
+        return self.paint(text, bold=True)
+
+    def word(self, text: str, weight: float) -> str:
+        """A word shaded by the weight it receives, as in the stacked word view; `text(0.50)` without colour."""
+        if self.colour:
+            return self.cell(weight, columns(text) + 2, text) if weight >= _FAINT else f" {text} "
+        return f"{text}({weight:.2f})" if weight >= _FAINT else text
+
+    def legend(self, low: float = 0.0, high: float = 1.0) -> str:
+        """The ramp with its numbers: linear from low to high.
+
+        >>> Pen().legend()
+        '0 .:-=+*#%@ 1 (linear)'
+        """
+        steps = "".join(self.cell(i / 15, 1) for i in range(1, 16)) if self.colour else SHADES.strip()
+        return f"{low:g} {steps} {high:g} (linear)"
+
+
+def shade(weight: float) -> str:
+    """The ASCII character of a weight in [0, 1]."""
+    return SHADES[round(min(max(weight, 0.0), 1.0) * (len(SHADES) - 1))]
+
+
+def columns(text: str) -> int:
+    """Columns a text takes: wide (Chinese) characters take two, combining marks and colour codes none.
+
+    >>> columns("我爱 it"), columns("é")
+    (7, 1)
+    """
+    bare = _CODES.sub("", text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in bare)
+
+
+def pad(text: str, width: int, side: Literal["left", "right", "centre"] = "left") -> str:
+    """The text filled up to a width in columns; `side` is where the text stands. Longer texts stay whole.
+
+    >>> pad("国", 4) + "|", pad("7", 4, "right"), pad("ab", 5, "centre") + "|"
+    ('国  |', '   7', '  ab |')
+    """
+    room = max(width - columns(text), 0)
+    lead = {"left": 0, "right": room, "centre": room - room // 2}[side]
+    return " " * lead + text + " " * (room - lead)
+
+
+def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
+    """Rows of texts in aligned columns: the first column to the left, numbers and the rest to the right; the first row is the head.
+
+    >>> print(table([["word", "n"], ["我", "12"]]))
+    word   n
+    我    12
+    """
+    widths = [max((columns(row[i]) for row in rows if i < len(row)), default=0) for i in range(max(map(len, rows), default=0))]
+    lines = [gap.join(pad(cell, widths[i], "left" if i == 0 else "right") for i, cell in enumerate(row)) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
