@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import groupby
 from typing import Literal
 from zlib import crc32
 
@@ -11,6 +12,16 @@ from regard.masks.mask import Mask
 Cell = Literal["all", "none", "some"]
 
 _NOTEBOOK_CELLS = 32
+_LIGHT = "--ink:#1d4f9e;--soft:#8fb2e3;--line:#d5dae2;--hatch:#8a93a0"
+_DARK = "--ink:#86b4f5;--soft:#3d6296;--line:#3a414b;--hatch:#77818e"
+_STYLE = (  # the page's scheme first, then what Jupyter and VS Code say of their own
+    f".regard-mask{{{_LIGHT};margin:8px 0;font:12px system-ui,sans-serif}}"
+    f"@media(prefers-color-scheme:dark){{.regard-mask{{{_DARK}}}}}"
+    f"[data-jp-theme-light=true] .regard-mask,.vscode-light .regard-mask{{{_LIGHT}}}"
+    f"[data-jp-theme-light=false] .regard-mask,.vscode-dark .regard-mask{{{_DARK}}}"
+    ".regard-mask .all{fill:var(--ink)}.regard-mask .some{fill:var(--soft)}.regard-mask path{stroke:var(--line);stroke-width:.5}"
+    ".regard-mask .hatch{stroke:var(--hatch);stroke-width:1}.regard-mask code{background:none;color:inherit}"
+)
 
 
 def _cell(mask: Mask, rows: range, cols: range, L: int, S: int, batch: int, head: int) -> Cell:
@@ -63,29 +74,21 @@ def as_html(mask: Mask) -> str:
     side = 8 if max(rows, cols) > 16 else 12
     wide, high = cols * side, rows * side
     name = f"regard-hatch-{crc32(repr(mask).encode()):08x}"
-    cells = []
+    cells = ""
     for y, row in enumerate(grid):
         x = 0
-        while x < cols:  # one rectangle per run of equal cells keeps the picture small
-            end = x
-            while end < cols and row[end] == row[x]:
-                end += 1
-            if row[x] != "none":
-                cells.append(f'<rect class="{row[x]}" x="{x * side}" y="{y * side}" width="{(end - x) * side}" height="{side}"/>')
-            x = end
-    lines = "".join(f'<path d="M{x * side} 0V{high}"/>' for x in range(cols + 1)) + "".join(
-        f'<path d="M0 {y * side}H{wide}"/>' for y in range(rows + 1)
-    )
+        for kind, run in groupby(row):  # one rectangle per run of equal cells keeps the picture small
+            n = len(list(run))
+            if kind != "none":
+                cells += f'<rect class="{kind}" x="{x * side}" y="{y * side}" width="{n * side}" height="{side}"/>'
+            x += n
+    lines = "".join([f"M{x * side} 0V{high}" for x in range(cols + 1)] + [f"M0 {y * side}H{wide}" for y in range(rows + 1)])
     code, shape = escape(repr(mask)), f"{L} queries × {S} keys" + (", first sequence and head" if mask.lead != (1, 1) else "")
+    dimmed = ", dimmed blue some of a cell" if any("some" in row for row in grid) else ""
     return (
-        '<figure class="regard-mask"><style>'
-        ".regard-mask{--ink:#1d4f9e;--soft:#8fb2e3;--line:#d5dae2;--hatch:#8a93a0;margin:8px 0;font:12px system-ui,sans-serif}"
-        "@media(prefers-color-scheme:dark){.regard-mask{--ink:#86b4f5;--soft:#3d6296;--line:#3a414b;--hatch:#77818e}}"
-        ".regard-mask .all{fill:var(--ink)}.regard-mask .some{fill:var(--soft)}.regard-mask path{stroke:var(--line);stroke-width:.5}"
-        ".regard-mask .hatch{stroke:var(--hatch);stroke-width:1}.regard-mask code{background:none;color:inherit}"
-        f'</style><svg width="{wide + 1}" height="{high + 1}" viewBox="-.5 -.5 {wide + 1} {high + 1}" role="img" '
-        f'aria-label="{code}, {shape}">'
+        f'<figure class="regard-mask"><style>{_STYLE}</style>'
+        f'<svg width="{wide + 1}" height="{high + 1}" viewBox="-.5 -.5 {wide + 1} {high + 1}" role="img" aria-label="{code}, {shape}">'
         f'<defs><pattern id="{name}" width="4" height="4" patternUnits="userSpaceOnUse"><path class="hatch" d="M0 4L4 0"/></pattern></defs>'
-        f'<rect width="{wide}" height="{high}" fill="url(#{name})"/>{"".join(cells)}{lines}</svg>'
-        f"<figcaption><code>{code}</code><br>{shape}: blue may look, hatched may not</figcaption></figure>"
+        f'<rect width="{wide}" height="{high}" fill="url(#{name})"/>{cells}<path d="{lines}"/></svg>'
+        f"<figcaption><code>{code}</code><br>{shape}: blue may look, hatched may not{dimmed}</figcaption></figure>"
     )
