@@ -72,7 +72,7 @@ def read_stories(path: str | Path) -> list[Story]:
 
 def _supports(cells: Sequence[str], places: dict[int, int], where: str) -> tuple[int, ...]:
     found = []
-    for item in (cells[0].split() if cells else ()):
+    for item in cells[0].split() if cells else ():
         if not item.isdigit() or int(item) not in places:
             raise ValueError(f"{where}: supporting line {item!r} is not an earlier sentence of this story ({', '.join(map(str, places))})")
         found.append(places[int(item)])

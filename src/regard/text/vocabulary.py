@@ -81,6 +81,8 @@ class Vocabulary:
             texts = [text.translate(translation) for text in texts]
         tokenizer, trainer = _pipeline(kind, size=size, lowercase=lowercase, min_count=min_count)
         tokenizer.train_from_iterator(texts, trainer, length=len(texts))
+        if kind == "unigram":
+            tokenizer = _settled(tokenizer)
         known = {c for piece in tokenizer.get_vocab() for c in piece}
         # Only the entries that lead to a known character are worth carrying.
         return cls(tokenizer, kind=kind, fold={old: new for old, new in fold.items() if new in known})
@@ -167,6 +169,21 @@ def _sort(character: str) -> str:
     if "CJK" in unicodedata.name(character, "") or unicodedata.category(character)[0] not in "LMN":
         return "apart"
     return "letter"
+
+
+def _settled(tokenizer: Tokenizer) -> Tokenizer:
+    """A Unigram model without what its trainer leaves to chance: the last digits of the scores, and the order of equal ones.
+
+    Rare characters get scores just below all others, in an order that changes from run to run; here they share one.
+    """
+    from tokenizers import Tokenizer
+
+    data = json.loads(tokenizer.to_str())
+    pieces = data["model"]["vocab"][len(SPECIALS) :]
+    floor = min((score for piece, score in pieces if len(piece) > 1), default=0.0)
+    scores = {piece: round(score if len(piece) > 1 or score > floor + 0.01 else floor - 1.0, 6) for piece, score in pieces}
+    data["model"]["vocab"][len(SPECIALS) :] = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return Tokenizer.from_str(json.dumps(data))
 
 
 def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int) -> tuple[Tokenizer, Any]:
