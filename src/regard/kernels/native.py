@@ -1,0 +1,121 @@
+"""Compiled attention on the CPU: exact, linear in memory, forward and backward.
+
+Axes: B batch, h heads, k key heads, L queries, S keys, d width, dv value width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..choices import Softmax
+from . import native_ops as ops
+from .spec import Result, Spec
+from .streamed import Streamed, _twice
+
+_STREAMED = Streamed()
+
+
+def instruction_set() -> str | None:
+    """The instruction set the compiled kernels run with; None if this installation has none.
+
+    >>> instruction_set() in (None, "baseline", "avx2", "avx512", "avx512_bf16", "neon")
+    True
+    """
+    return None if ops._native is None else str(ops._native.instruction_set())
+
+
+class Native:
+    name = "native"
+
+    def refuses(self, spec: Spec) -> str | None:
+        if ops._native is None:
+            return "regard was installed without its compiled kernels; reinstall with a C++ compiler present"
+        query = spec.query
+        if query.device.type != "cpu":
+            return f"compiled for the CPU, and the query is on {query.device.type}"
+        if query.dtype not in ops.TYPES:
+            return f"compiled for float32 and bfloat16, not {str(query.dtype).removeprefix('torch.')}"
+        if type(spec.choice) is not Softmax:
+            return f"{type(spec.choice).__name__} has no compiled kernel"
+        if spec.score is not None:
+            return f"{type(spec.score).__name__} has no compiled kernel"
+        if spec.bias is not None:
+            return "a bias per query and key has no compiled kernel"
+        if isinstance(spec.beta, Tensor):
+            return "a learned temperature has no compiled kernel"
+        if spec.dropout:
+            return "dropout has no compiled kernel"
+        if not (query.numel() and spec.key.numel() and spec.value.numel()):
+            return "nothing to compute"
+        if spec.mask is not None and self._spans(spec) is None:
+            return "the mask needs too many key ranges a row"
+        return None
+
+    def bytes(self, spec: Spec) -> int:
+        """Output and lse, K and V repacked; for a gradient also Q, dO and up to 16 shares of dQ, and the gradients."""
+        B, h, L, S = spec.sizes
+        k, d, dv = spec.key.shape[1], spec.query.shape[3], spec.value.shape[3]
+        element = spec.query.element_size()
+        packed = 4 * B * k * S * (d + dv)
+        total = B * h * L * (dv * element + 4) + packed
+        if spec.needs_grad:
+            shares = max(1, min(-(-16 // (B * k)), -(-S // 256)))
+            total += 4 * (B * k * S * d + B * h * L * (d * (1 + shares) + dv)) + element * (spec.query.numel() + B * k * S * (d + dv))
+        return total
+
+    def reason(self, spec: Spec) -> str:
+        seen = "no mask" if spec.mask is None else "spans mask"
+        name = "compiled" if torch.compiler.is_compiling() else instruction_set()  # a graph cannot call into the extension
+        return f"{str(spec.query.dtype).removeprefix('torch.')} on CPU, {seen} ({name})"
+
+    def run(self, spec: Spec) -> Result:
+        spans = None if spec.mask is None else self._spans(spec)
+        inputs: tuple[Any, ...] = (spec.query, spec.key, spec.value, spec.key_bias, spec.sinks)
+        numbers = (spec.scale, spec.cap or 0.0, float(spec.beta))
+        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+            output, lse = ops.dot_attention(*inputs, spans, *numbers)
+        elif spec.needs_grad:
+            output, lse = _Autograd.apply(spec, spans, numbers, *inputs)  # type: ignore[no-untyped-call]
+        else:
+            arguments: tuple[Any, ...] = (*inputs, spans, *numbers)
+            output, lse = ops.forward(*arguments)
+        readings = _STREAMED.read(spec, lse.detach()) if spec.readings else {}
+        return Result(output, lse, readings=readings)
+
+    @staticmethod
+    def _spans(spec: Spec) -> Tensor | None:
+        assert spec.mask is not None
+        return spec.mask.spans(spec.query.shape[2], spec.key.shape[2], device=spec.query.device)
+
+
+class _Autograd(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, spec: Spec, spans: Tensor | None, numbers: tuple[float, float, float], *inputs: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        arguments: tuple[Any, ...] = (*inputs, spans, *numbers)
+        output, lse = ops.forward(*arguments)
+        ctx.save_for_backward(*inputs, output, lse)
+        ctx.spec, ctx.spans, ctx.numbers = spec, spans, numbers
+        ctx.set_materialize_grads(False)
+        return output, lse
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        *inputs, output, lse = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            query, key, value, key_bias, sinks = inputs
+            everything = [query, key, value, key_bias, None, None, sinks]
+            twice = _twice(ctx.spec, everything, output.new_empty(0), d_out, d_lse, None)
+            return (None, None, None, *twice[:4], twice[6])
+        if d_out is None:
+            d_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)
+        arguments: tuple[Any, ...] = (d_out, d_lse, *inputs, ctx.spans, output, lse, *ctx.numbers)
+        grads: list[Tensor | None] = list(ops.backward(*arguments))
+        return (None, None, None, *(grad if x is not None else None for grad, x in zip(grads, inputs, strict=True)))
+
+
+__all__ = ["Native", "instruction_set"]

@@ -1,0 +1,246 @@
+"""The compiled kernels against the dense float64 reference, on every instruction set this machine runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard import Softmax, attend, causal, documents, global_tokens, observe, padding, window
+from regard.kernels import KERNELS, native_ops
+from regard.kernels.native import Native, instruction_set
+from regard.masks import Mask
+
+if native_ops._native is None:
+    pytest.skip(
+        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
+        allow_module_level=True,
+    )
+
+SETS = native_ops._native.instruction_sets()
+EPS = torch.finfo(torch.float32).eps
+
+
+@pytest.fixture(autouse=True)
+def _native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KERNELS, "native", KERNELS.get("native", Native()))
+
+
+@pytest.fixture(params=SETS)
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test that asks for it runs once per instruction set."""
+    native_ops._native.force_instruction_set(request.param)
+    yield request.param
+    native_ops._native.force_instruction_set(None)
+
+
+def close(
+    q: Tensor, k: Tensor, v: Tensor, choice: Softmax | None = None, mask: Mask | None = None, largest: float | None = None, **given: object
+) -> None:
+    """Output within 8·eps·(1 + max|s|) of Σ p|v|, lse within the same, empty rows empty, threads without effect."""
+    choice = Softmax() if choice is None else choice
+    got = observe(q, k, v, choice=choice, mask=mask, kernel="native", **given)  # type: ignore[arg-type]
+    q64, k64, v64 = q.double(), k.double(), v.double()
+    want = observe(q64, k64, v64, choice=choice, mask=mask, kernel="reference", **given)  # type: ignore[arg-type]
+    weight = attend(q64, k64, v64.abs(), choice=choice, mask=mask, kernel="reference", **given)  # type: ignore[arg-type]
+    if largest is None:
+        largest = float((q64 @ k64.repeat_interleave(q.shape[1] // k.shape[1], 1).mT).abs().max()) / math.sqrt(q.shape[-1])
+    bound = 8 * EPS * (1 + largest)
+    assert ((got.output - want.output).abs() <= bound * weight + 1e-30).all()
+    assert got.lse is not None
+    assert want.lse is not None
+    empty = want.lse == -math.inf
+    assert torch.equal(got.lse == -math.inf, empty)
+    assert (got.output[empty] == 0).all()
+    assert ((got.lse - want.lse)[~empty].abs() <= bound * 2).all()
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3 if threads == 1 else 1)
+        assert torch.equal(attend(q, k, v, choice=choice, mask=mask, kernel="native", **given), got.output)  # type: ignore[arg-type]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def tensors(B: int, h: int, k: int, L: int, S: int, d: int, dv: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(B, h, L, d, generator=g), torch.randn(B, k, S, d, generator=g), torch.randn(B, k, S, dv, generator=g)
+
+
+MASKS = {
+    "none": None,
+    "causal": causal(),
+    "window": causal() & window(9, 0),
+    "longformer": causal() & window(5, 0) | global_tokens([0, 17]),
+    "documents": documents(torch.tensor([[0] * 30 + [1] * 41 + [2] * 6])),
+    "padding": padding(torch.tensor([77, 0])),
+}
+
+
+def test_the_widest_set_is_the_default() -> None:
+    assert instruction_set() == SETS[-1]
+    with pytest.raises(ValueError, match="instruction_sets"):
+        native_ops._native.force_instruction_set("mmx")
+
+
+def test_one_query_by_hand(isa: str) -> None:
+    """Scores ln 1 and ln 3: weights ¼ and ¾."""
+    q = torch.ones(1, 1, 1, 1)
+    k = torch.tensor([[[[0.0], [math.log(3)]]]])
+    v = torch.tensor([[[[0.0, 4.0], [8.0, 0.0]]]])
+    seen = observe(q, k, v, kernel="native")
+    torch.testing.assert_close(seen.output, torch.tensor([[[[6.0, 1.0]]]]))
+    assert seen.lse is not None
+    torch.testing.assert_close(seen.lse, torch.tensor([[[math.log(4)]]]))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("heads", "keys", "d", "dv"), [(4, 4, 64, 64), (6, 2, 20, 37)])
+def test_forward(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
+    close(*tensors(2, heads, keys, 77, 77, d, dv), mask=MASKS[mask])
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_forward_over_several_blocks(isa: str, mask: str) -> None:
+    close(*tensors(1, 2, 1, 130, 1300, 16, 8), mask=MASKS[mask])
+
+
+def test_queries_without_keys(isa: str) -> None:
+    """Aligned at the end, the first 40 of 60 queries see none of 20 keys."""
+    close(*tensors(1, 2, 2, 60, 20, 8, 8), mask=causal())
+
+
+def test_large_scores(isa: str) -> None:
+    q, k, v = tensors(1, 2, 2, 33, 90, 64, 64)
+    close(100 * q, k, v, mask=None)
+
+
+def test_uniform_rows_keep_their_digits(isa: str) -> None:
+    """A long row of equal weights and positive values: a running sum in float32 would drift."""
+    _, k, v = tensors(1, 1, 1, 1, 40_000, 4, 16)
+    close(torch.zeros(1, 1, 3, 4), k, v.abs(), largest=0.0)
+
+
+def test_strides(isa: str) -> None:
+    """One fused projection, cut into heads by views; and a transposed, non-unit last stride."""
+    x = torch.randn(2, 50, 3, 4, 32, generator=torch.Generator().manual_seed(1)).permute(2, 0, 3, 1, 4)
+    q, k, v = x
+    close(q, k, v, mask=causal())
+    assert attend(q, k, v, kernel="native").transpose(1, 2).is_contiguous()
+    close(*(y.mT.contiguous().mT for y in (q, k, v)), mask=causal())  # type: ignore[arg-type]
+
+
+def test_sinks_temperature_and_cap(isa: str) -> None:
+    q, k, v = tensors(2, 3, 3, 40, 50, 16, 16)
+    choice = Softmax(temperature=0.6, sinks=torch.tensor([0.3, -1.0, 5.0]))
+    close(q, k, v, choice=choice, mask=causal(), largest=20.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2)),
+    st.tuples(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.integers(1, 40)),
+    st.sampled_from(SETS),
+    st.integers(0, 2**20),
+)
+def test_any_shape_and_any_ranges(heads: tuple[int, int, int], sizes: tuple[int, int, int, int], isa: str, seed: int) -> None:
+    (B, k, group), (L, S, d, dv) = heads, sizes
+    g = torch.Generator().manual_seed(seed)
+    q, key, v = tensors(B, k * group, k, L, S, d, dv, seed)
+    allowed = torch.rand(L, S, generator=g) < torch.rand((), generator=g)
+    native_ops._native.force_instruction_set(isa)
+    try:
+        from regard import dense
+
+        close(q, key, v, mask=dense(allowed))
+    finally:
+        native_ops._native.force_instruction_set(None)
+
+
+def gradients(q: Tensor, k: Tensor, v: Tensor, kernel: str, dtype: torch.dtype, mask: Mask | None, sinks: Tensor | None) -> list[Tensor]:
+    leaves = [x.detach().to(dtype).requires_grad_() for x in (q, k, v, *([] if sinks is None else [sinks]))]
+    choice = Softmax() if sinks is None else Softmax(sinks=leaves[3])
+    seen = observe(*leaves[:3], choice=choice, mask=mask, kernel=kernel)
+    g = torch.Generator().manual_seed(9)
+    d_out, d_lse = torch.randn(seen.output.shape, generator=g).to(dtype), torch.randn(q.shape[:3], generator=g).to(dtype)
+    assert seen.lse is not None
+    finite = seen.lse > -math.inf
+    return list(torch.autograd.grad((seen.output * d_out).sum() + (seen.lse[finite] * d_lse[finite]).sum(), leaves))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("sinks", [False, True])
+def test_gradients(isa: str, mask: str, sinks: bool) -> None:
+    q, k, v = tensors(2, 6, 2, 77, 77, 20, 37)
+    sink = torch.tensor([0.3, -1.0, 5.0, 0.0, 1.0, -9.0]) if sinks else None
+    got = gradients(q, k, v, "native", torch.float32, MASKS[mask], sink)
+    want = gradients(q, k, v, "reference", torch.float64, MASKS[mask], sink)
+    for a, b in zip(got, want, strict=True):
+        assert (a - b).abs().max() <= 4e-6 * b.abs().max()
+
+
+def test_gradients_over_several_blocks_and_threads(isa: str) -> None:
+    q, k, v = tensors(1, 2, 1, 300, 700, 16, 24)
+    want = gradients(q, k, v, "reference", torch.float64, causal(), None)
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for n in (1, 3):
+            torch.set_num_threads(n)
+            found.append(gradients(q, k, v, "native", torch.float32, causal(), None))
+    finally:
+        torch.set_num_threads(threads)
+    for a, b, c in zip(*found, want, strict=True):
+        assert torch.equal(a, b)
+        assert (a - c).abs().max() <= 4e-6 * c.abs().max()
+
+
+@pytest.mark.parametrize("poison", [math.nan, math.inf])
+def test_hidden_poison_does_not_leak(isa: str, poison: float) -> None:
+    """Rows before 25 do not see keys from 25 on: nothing there may reach their output or anybody's gradient."""
+    q, k, v = tensors(1, 1, 1, 40, 40, 32, 48)
+    bad_k, bad_v, bad_q = k.clone(), v.clone(), q.clone()
+    bad_k[..., 25, 3], bad_v[..., 30, 1], bad_q[..., 33, 0] = poison, poison, poison
+    clean, dirty = (attend(*x, mask=causal(), kernel="native")[:, :, :25] for x in ((q, k, v), (bad_q, bad_k, bad_v)))
+    assert torch.equal(clean, dirty)
+    assert attend(bad_q, bad_k, bad_v, mask=causal(), kernel="native")[:, :, 33].isnan().all()
+    rows = [[0, i + 1] if i < 25 else [0, 0] for i in range(40)]
+    from regard import dense
+
+    hidden = dense(torch.tensor([[a <= j < b for j in range(40)] for a, b in rows]))
+    got = gradients(bad_q, bad_k, bad_v, "native", torch.float32, hidden, None)
+    want = gradients(q, k, v, "native", torch.float32, hidden, None)
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_double_backward_goes_dense_and_says_so() -> None:
+    q, k, v = (x.requires_grad_() for x in tensors(1, 1, 1, 5, 5, 4, 4))
+    with pytest.warns(UserWarning, match="dense"):
+        (grad,) = torch.autograd.grad(attend(q, k, v, kernel="native").square().sum(), q, create_graph=True)
+    (second,) = torch.autograd.grad(grad.square().sum(), k)
+    q2, k2, v2 = (x.detach().double().requires_grad_() for x in (q, k, v))
+    (grad2,) = torch.autograd.grad(attend(q2, k2, v2, kernel="reference").square().sum(), q2, create_graph=True)
+    (want,) = torch.autograd.grad(grad2.square().sum(), k2)
+    torch.testing.assert_close(second, want.float(), rtol=1e-4, atol=1e-5)
+
+
+def test_operators() -> None:
+    q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 8))
+    bias, sinks = torch.randn(1, 2, 20, requires_grad=True), torch.randn(2, requires_grad=True)
+    spans = causal().spans(20, 20)
+    torch.library.opcheck(native_ops.dot_attention, (q, k, v, bias, sinks, spans, 0.25, 5.0, 1.2))
+    torch.library.opcheck(native_ops.dot_attention, (q, k, v, None, None, None, 0.25, 0.0, 1.0))
+
+
+def test_compile() -> None:
+    q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 16))
+    compiled = torch.compile(lambda q, k, v: attend(q, k, v, kernel="native").sin(), backend="aot_eager", fullgraph=True)
+    got = torch.autograd.grad(compiled(q, k, v).sum(), (q, k, v))
+    want = torch.autograd.grad(attend(q, k, v, kernel="native").sin().sum(), (q, k, v))
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b)
