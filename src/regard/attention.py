@@ -198,8 +198,8 @@ def _spec(
         if not isinstance(mask, Mask):
             raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask: wrap a boolean tensor in regard.dense (True = may look)")
         mask.check(B, h, L, S)
-        if L and S and mask.tile(range(L), range(S), L, S, device=query.device) == "all":
-            mask = None  # one query at the end of a causal pattern sees every key: no mask at all
+        if L == 1 and S and mask.tile(range(1), range(S), 1, S, device=query.device) == "all":
+            mask = None  # the one query of a decoding step stands at the end and sees every key: no mask at all
     beta = _beta(choice, h)
     sinks = _sinks(choice, h, beta)
     lowered = score.lower(query, key)
