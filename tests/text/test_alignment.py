@@ -20,7 +20,8 @@ def test_the_picture_lines_up_under_wide_characters():
 
 def test_plain_pictures_are_ascii_and_shade_with_the_weight():
     picture = draw(torch.tensor([[0.0, 0.2, 0.5, 1.0]]), ["t"], ["a", "b", "c", "d"])
-    assert picture.isascii() and "\x1b" not in picture
+    assert picture.isascii()
+    assert "\x1b" not in picture
     assert [line[3:5] for line in picture.splitlines()[1:]] == ["  ", "::", "==", "@@"]
 
 
@@ -28,7 +29,8 @@ def test_colour_grows_with_the_weight_and_nothing_is_the_background():
     dark = draw(torch.tensor([[0.0, 0.3, 1.0]]), ["t"], ["a", "b", "c"], colour=True).splitlines()[1:]
     assert "\x1b" not in dark[0]
     blue = [tuple(map(int, line.split("38;2;")[1].split("m")[0].split(";"))) for line in dark[1:]]
-    assert sum(blue[1]) > sum(blue[0]) and all(b > r for r, _, b in blue)
+    assert sum(blue[1]) > sum(blue[0])
+    assert all(b > r for r, _, b in blue)
     light = draw(torch.tensor([[0.3, 1.0]]), ["t"], ["b", "c"], colour=True, dark=False).splitlines()[1:]
     deep = [tuple(map(int, line.split("38;2;")[1].split("m")[0].split(";"))) for line in light]
     assert sum(deep[1]) < sum(deep[0])

@@ -42,7 +42,7 @@ def test_errors_name_the_file_and_line(tmp_path, name, text, message):
 def test_parallel_files_of_different_lengths_are_refused(tmp_path):
     (tmp_path / "a").write_text("x\ny\n")
     (tmp_path / "b").write_text("x\n")
-    with pytest.raises(ValueError, match="has 2 lines but .* has 1"):
+    with pytest.raises(ValueError, match=r"has 2 lines but .* has 1"):
         read_pairs([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(ValueError, match="3 files were given"):
         read_pairs([tmp_path / "a"] * 3)
