@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from regard.attention import attend, observe
 from regard.biases import Bias, offsets
-from regard.choices import logsumexp
 from regard.masks import Mask, causal, dense
 
 __all__ = ["LshAttention", "NotItself", "hash_buckets", "hashed_attend"]
@@ -99,9 +98,10 @@ def hashed_attend(
         outputs.append(found.output.reshape(B, h, -1, v.shape[-1]).gather(2, back.unsqueeze(-1).expand(-1, -1, -1, v.shape[-1])))
         weights.append(found.lse.reshape(B, h, -1).gather(2, back))
     lse = torch.stack(weights, -1)  # (B, h, N, R)
-    total = logsumexp(lse)
-    share = (lse - total.masked_fill(total == -torch.inf, 0.0).unsqueeze(-1)).exp().to(value.dtype)
-    return (torch.stack(outputs, -1) @ share.unsqueeze(-1)).squeeze(-1)
+    peak = lse.detach().amax(-1, keepdim=True)
+    share = (lse - peak.masked_fill(peak == -torch.inf, 0.0)).exp()
+    share = share / share.sum(-1, keepdim=True).masked_fill(peak == -torch.inf, 1.0)
+    return (torch.stack(outputs, -1) @ share.to(value.dtype).unsqueeze(-1)).squeeze(-1)
 
 
 class LshAttention(nn.Module):
