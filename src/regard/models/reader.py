@@ -156,13 +156,14 @@ class Reader(nn.Module):
             if hard:
                 assert seen.index is not None
                 picks.append(seen.index)
-                found.append(self.read(_take(page.sentences, seen.index)))
             else:
                 picks.append(seen.output[..., d].detach().round().long())
                 found.append(seen.output[..., d + 1 :])
         asked = self.read(page.questions).unsqueeze(1).expand(B, K, -1)
-        logits = self.answer(torch.cat([asked, *found], -1))
         picked = torch.stack(picks, -1)
+        if hard:
+            found = [self.read_picked(page.sentences, picked)]
+        logits = self.answer(torch.cat([asked, *found], -1))
         total = (page.sentences != PAD).sum((1, 2))
         return Reading(
             logits,
@@ -189,6 +190,12 @@ class Reader(nn.Module):
         last = (flat != PAD).sum(-1).clamp(min=1) - 1
         return states[torch.arange(len(flat), device=ids.device), last].view(*ids.shape[:-1], -1)
 
+    def read_picked(self, sentences: Tensor, picks: Tensor) -> Tensor:
+        """Sentences (B, S, W) and which were picked (B, K, T) → (B, K, T·n). What several draws picked is read once."""
+        B, S, W = sentences.shape
+        places, back = (picks + S * torch.arange(B, device=picks.device).view(B, 1, 1)).unique(return_inverse=True)
+        return self.read(sentences.view(B * S, W)[places])[back].flatten(-2)
+
 
 _SCORE = ScaledDot()
 
@@ -212,13 +219,10 @@ def reader_loss(reading: Reading, answers: Tensor, *, curiosity: float = 0.0) ->
     if reading.log_prob is not None and reading.baseline is not None:
         earned = reward - curiosity * reading.log_prob.detach().sum(-1)
         for log_prob, baseline in zip(reading.log_prob.unbind(-1), reading.baseline.unbind(-1), strict=True):
-            loss = loss + reinforce(log_prob, earned, baseline) + F.mse_loss(baseline, earned)
+            surprise = (earned - baseline).detach()
+            others = (surprise.sum(-1, keepdim=True) - surprise) / max(K - 1, 1)  # what the story's other draws earned more than expected
+            loss = loss + reinforce(log_prob, earned, baseline + others) + F.mse_loss(baseline, earned)
     return loss * B, reward
-
-
-def _take(sentences: Tensor, index: Tensor) -> Tensor:
-    """Sentences (B, S, W) at index (B, K): (B, K, W)."""
-    return sentences.gather(1, index.unsqueeze(-1).expand(-1, -1, sentences.shape[-1]))
 
 
 def _words_of(sentences: Tensor, picks: Tensor) -> Tensor:
