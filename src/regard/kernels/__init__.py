@@ -8,17 +8,19 @@ from __future__ import annotations
 from torch import Tensor
 
 from .fused import Fused
+from .native import Native, instruction_set
 from .reference import Reference
 from .spec import Kernel, Result, Spec
 from .streamed import Streamed
 
-KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Fused(), Streamed(), Reference())}
-_ORDER = (KERNELS["fused"], KERNELS["streamed"])
+KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused(), Streamed(), Reference())}
+_COMPILED = (KERNELS["native"], KERNELS["fused"], KERNELS["streamed"])
+_TORCH = (KERNELS["fused"], KERNELS["streamed"])
 
 
 def order(query: Tensor) -> tuple[Kernel, ...]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
-    return _ORDER
+    return _COMPILED if query.device.type == "cpu" and instruction_set() is not None else _TORCH
 
 
 __all__ = ["KERNELS", "Kernel", "Result", "Spec", "order"]
