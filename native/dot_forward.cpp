@@ -4,7 +4,7 @@
 // scores (first-level cache), their exponentials under the running maximum, and adds their product with V, summed block by
 // block from zero so that long rows do not lose digits.
 // Milakov & Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention).
-#include "scores.h"
+#include "few.h"
 
 namespace regard::REGARD_ISA {
 namespace {
@@ -77,7 +77,7 @@ struct Forward {
             if (crew.stopped(worker)) return;
         }
         for (int64_t i = 0; i < count; ++i)
-            finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
+            finish_row(a, post, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
     }
 
     // [group][column][row]: a group's broadcasts are then side by side.
@@ -184,30 +184,13 @@ struct Forward {
             }
         }
     }
-
-    void finish(int64_t batch, int64_t head, int64_t row, float top, double total, const float* out) const {
-        double peak = (double)top * post.factor;  // base 2
-        if (a.sinks) {
-            const double sink = (double)a.sinks[head] * (double)kLog2e;
-            const double higher = sink > peak || peak != peak ? sink : peak;
-            if (higher != -INFINITY) {
-                total = total * ::exp2(peak - higher) + ::exp2(sink - higher);
-                const double shrink = ::exp2(peak - higher);
-                store_row(a.out, a.type, batch, head, row, a.value_width, total > 0 ? (float)(shrink / total) : 0.0f, out);
-                a.lse[(batch * a.heads + head) * a.queries + row] = (float)(higher * kLn2 + ::log(total));
-                return;
-            }
-        }
-        const bool empty = top == -INFINITY && total == 0;
-        store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(1.0 / total), out);
-        a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
-    }
 };
 
 }  // namespace
 
 void dot_forward(const DotForward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
+    if (a.queries * (a.heads / a.key_heads) <= kFewRows) return dot_few(a, crew);
     Forward forward(a, crew);
     Pack* const packs[] = {&forward.key, &forward.value};
     pack_all(packs, 2, crew);

@@ -1,6 +1,5 @@
 // Tensors repacked once a call into the layouts the register tile reads; strides, types and ragged edges end here.
 #pragma once
-#include "threads.h"
 #include "tile.h"
 
 namespace regard::REGARD_ISA {

@@ -61,5 +61,23 @@ struct Bias {
     const float* row(int64_t head) const { return given ? data.floats() + head * keys : nullptr; }
 };
 
+// The end of a row: its sink joins the sum, then output and log-sum-exp. `top` is in stored units, `total` = Σ 2^(s − top).
+static void finish_row(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float top, double total, const float* out) {
+    double peak = top == -INFINITY ? -INFINITY : (double)top * post.factor;  // base 2
+    double share = 1;                                                        // of the sum so far once the sink has joined
+    if (a.sinks) {
+        const double sink = (double)a.sinks[head] * 1.4426950408889634;
+        const double higher = sink > peak ? sink : peak;
+        if (higher != -INFINITY) {
+            share = ::exp2(peak - higher);
+            total = total * share + ::exp2(sink - higher);
+            peak = higher;
+        }
+    }
+    const bool empty = peak == -INFINITY && total == 0;
+    store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(share / total), out);
+    a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
+}
+
 }  // namespace
 }  // namespace regard::REGARD_ISA

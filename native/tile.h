@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "kernels.h"
+#include "threads.h"
 #include "vector.h"
 
 namespace regard::REGARD_ISA {
@@ -23,7 +24,7 @@ REGARD_INLINE int64_t padded(int64_t columns) { return round_up(columns, kLanes)
 struct Scratch {
     char* data;
     explicit Scratch(int64_t bytes) : data((char*)std::aligned_alloc(64, (size_t)round_up(max(bytes, 64), 64))) {
-        if (!data) std::abort();
+        if (!data) out_of_memory();
     }
     ~Scratch() { std::free(data); }
     Scratch(const Scratch&) = delete;

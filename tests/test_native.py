@@ -109,6 +109,11 @@ def test_forward_over_several_blocks(isa: str, mask: str) -> None:
     close(*tensors(1, 2, 1, 130, 1300, 16, 8), mask=MASKS[mask])
 
 
+@pytest.mark.parametrize("mask", [None, causal(), padding(torch.tensor([1700, 3])), causal() & window(700, 0) | global_tokens([3])])
+def test_a_few_queries_against_many_keys(isa: str, mask: Mask | None) -> None:
+    close(*tensors(2, 6, 2, 3, 2000, 16, 40), mask=mask)
+
+
 def test_queries_without_keys(isa: str) -> None:
     """Aligned at the end, the first 40 of 60 queries see none of 20 keys."""
     close(*tensors(1, 2, 2, 60, 20, 8, 8), mask=causal())

@@ -1,0 +1,249 @@
+// Dot-product attention of a few queries: bound by memory, so K and V are read once, in place.
+//
+// A task is a stretch of one key head's keys for all query rows that share it (grouped heads count as rows). Each leaves a
+// maximum, a sum and a partial output per row; a second phase joins them in order. Stretches follow from the shape alone.
+#include "few.h"
+
+namespace regard::REGARD_ISA {
+namespace {
+
+constexpr int64_t kRun = 128;     // keys taken at a time
+constexpr int kWide = 4;          // vectors of values taken at a time
+constexpr int64_t kTasks = 64;    // wanted over all key heads
+
+// Sixteen dot products' partial vectors, reduced to their sums. Only kLanes at a time on narrower sets.
+REGARD_INLINE Float reduce(Float (&v)[kLanes]) {
+#pragma GCC unroll 4
+    for (int bit = kLanes / 2; bit; bit /= 2) {
+        Int low, high;
+        for (int i = 0; i < kLanes; ++i) {
+            low[i] = i & bit ? kLanes + (i ^ bit) : i;
+            high[i] = i & bit ? kLanes + i : i ^ bit;
+        }
+        // lanes with the bit clear keep sums of the first half's vectors, the others of the second's
+#pragma GCC unroll 16
+        for (int i = 0; i < bit; ++i) v[i] = __builtin_shuffle(v[i], v[i + bit], low) + __builtin_shuffle(v[i], v[i + bit], high);
+    }
+    return v[0];
+}
+
+struct Few {
+    const DotForward& a;
+    Crew& crew;
+    Bias bias;
+    Post post;
+    const int64_t group, rows, width, value_width, stretch, stretches;
+    const bool key_direct, value_direct;
+    const int64_t state_floats;  // of one row in one stretch: maximum, sum, output
+    Scratch states, scratch;
+
+    static int64_t stretch_for(const DotForward& a) {
+        const int64_t even = a.keys * a.batch * a.key_heads / kTasks;
+        return round_up(max(min(even, a.keys), 4 * kRun), kRun);
+    }
+    static bool in_place(const View& v, Type type, int64_t columns) { return type == Type::float32 && v.column == 1 && columns % kLanes == 0; }
+
+    Few(const DotForward& a_, Crew& crew_)
+        : a(a_), crew(crew_), bias(a_), post(a_), group(a_.heads / a_.key_heads), rows(group * a_.queries), width(padded(a_.width)),
+          value_width(padded(a_.value_width)), stretch(stretch_for(a_)), stretches(ceil_div(a_.keys, stretch)),
+          key_direct(in_place(a_.key, a_.type, a_.width)), value_direct(in_place(a_.value, a_.type, a_.value_width)),
+          state_floats(value_width + kLanes), states(4 * a_.batch * a_.key_heads * stretches * rows * state_floats),
+          scratch(4 * crew_.threads() * slot()) {}
+
+    // Queries, scores, and copies of keys and values that cannot be read in place.
+    int64_t slot() const { return rows * width + rows * kRun + (key_direct ? 0 : kRun * width) + (value_direct ? 0 : kRun * value_width); }
+
+    float* state(int64_t pair, int64_t part, int64_t row) const { return states.floats() + ((pair * stretches + part) * rows + row) * state_floats; }
+
+    const int32_t* spans_of(int64_t batch, int64_t pair, int64_t r) const {
+        if (!a.spans.data) return nullptr;
+        const int64_t head = pair % a.key_heads * group + r / a.queries;
+        return a.spans.data + batch * a.spans.batch + head * a.spans.head + r % a.queries * a.spans.row;
+    }
+
+    // The rows of a run of keys or values, in place or copied: their address and stride.
+    static const float* run(const View& view, Type type, bool direct, int64_t batch, int64_t head, int64_t begin, int64_t count, int64_t columns,
+                            float* copy, int64_t& stride) {
+        if (direct) {
+            stride = view.row;
+            return (const float*)view.data + batch * view.batch + head * view.head + begin * view.row;
+        }
+        stride = padded(columns);
+        const Matrix from(view, type, batch, head);
+        for (int64_t i = 0; i < count; ++i) from.copy_row(begin + i, columns, stride, 1.0f, copy + i * stride);
+        return copy;
+    }
+
+    void task(int64_t index, int worker) {
+        const int64_t pair = index / stretches, part = index % stretches, batch = pair / a.key_heads, key_head = pair % a.key_heads;
+        float* query = scratch.floats() + worker * slot();
+        float* scores = query + rows * width;
+        float* key_copy = scores + rows * kRun;
+        float* value_copy = key_copy + (key_direct ? 0 : kRun * width);
+        for (int64_t r = 0; r < rows; ++r) {
+            Matrix(a.query, a.type, batch, key_head * group + r / a.queries).copy_row(r % a.queries, a.width, width, 1.0f, query + r * width);
+            float* s = state(pair, part, r);
+            s[0] = -INFINITY;
+            s[1] = 0;
+            std::memset(s + kLanes, 0, 4 * value_width);
+        }
+        const int64_t last = min((part + 1) * stretch, a.keys);
+        for (int64_t begin = part * stretch; begin < last; begin += kRun) {
+            const int64_t count = min(kRun, last - begin);
+            bool whole = true, any = !a.spans.data;
+            for (int64_t r = 0; a.spans.data && r < rows; ++r) {
+                const int64_t seen = visible(spans_of(batch, pair, r), begin, begin + count);
+                whole &= seen == count;
+                any |= seen > 0;
+            }
+            if (!any) continue;
+            int64_t stride;
+            const float* k = run(a.key, a.type, key_direct, batch, key_head, begin, count, a.width, key_copy, stride);
+            int64_t r = 0;
+            for (; r + 4 <= rows; r += 4) dots<4>(query + r * width, k, stride, count, scores + r * kRun);
+            for (; r + 2 <= rows; r += 2) dots<2>(query + r * width, k, stride, count, scores + r * kRun);
+            for (; r < rows; ++r) dots<1>(query + r * width, k, stride, count, scores + r * kRun);
+            const float* v = run(a.value, a.type, value_direct, batch, key_head, begin, count, a.value_width, value_copy, stride);
+            for (r = 0; r < rows; ++r) weigh(batch, pair, part, r, begin, count, whole, scores + r * kRun);
+            if (whole) {
+                for (r = 0; r + 4 <= rows; r += 4) gather<4>(pair, part, r, scores + r * kRun, v, stride, 0, count);
+                for (; r + 2 <= rows; r += 2) gather<2>(pair, part, r, scores + r * kRun, v, stride, 0, count);
+                for (; r < rows; ++r) gather<1>(pair, part, r, scores + r * kRun, v, stride, 0, count);
+            } else {  // a value the row may not see is never read: it could be NaN
+                for (r = 0; r < rows; ++r) {
+                    const int32_t* s = spans_of(batch, pair, r);
+                    for (int64_t i = 0; i < a.spans.ranges; ++i) {
+                        const int64_t from = max(s[i * a.spans.range], begin), to = min(s[i * a.spans.range + 1], begin + count);
+                        if (from < to) gather<1>(pair, part, r, scores + r * kRun, v, stride, from - begin, to - begin);
+                    }
+                }
+            }
+            if (crew.stopped(worker)) return;
+        }
+    }
+
+    // How many of keys [begin, end) a row sees.
+    int64_t visible(const int32_t* s, int64_t begin, int64_t end) const {
+        int64_t total = 0;
+        for (int64_t i = 0; i < a.spans.ranges; ++i) total += max(0, min(s[i * a.spans.range + 1], end) - max(s[i * a.spans.range], begin));
+        return total;
+    }
+
+    // Raw products of Rows queries with `count` keys, kLanes dot products at a time.
+    template <int Rows>
+    void dots(const float* query, const float* k, int64_t stride, int64_t count, float* scores) const {
+        constexpr int Keys = kLanes / Rows;
+        for (int64_t j = 0; j < count; j += Keys) {
+            const float* at[Keys];
+            for (int c = 0; c < Keys; ++c) at[c] = k + min(j + c, count - 1) * stride;
+            Float acc[kLanes];
+#pragma GCC unroll 16
+            for (int i = 0; i < kLanes; ++i) acc[i] = Float{};
+            for (int64_t x = 0; x < width; x += kLanes) {
+#pragma GCC unroll 16
+                for (int c = 0; c < Keys; ++c) {
+                    const Float key = load(at[c] + x);
+#pragma GCC unroll 4
+                    for (int i = 0; i < Rows; ++i) acc[i * Keys + c] += load(query + i * width + x) * key;
+                }
+            }
+            float sums[kLanes];
+            store(sums, reduce(acc));
+            for (int i = 0; i < Rows; ++i)
+                for (int c = 0; c < Keys; ++c)
+                    if (j + c < count) scores[i * kRun + j + c] = sums[i * Keys + c];
+        }
+    }
+
+    // Scores become weights under the row's running maximum; its sum and output so far are brought to the new maximum.
+    void weigh(int64_t batch, int64_t pair, int64_t part, int64_t r, int64_t begin, int64_t count, bool whole, float* s) const {
+        const int64_t head = pair % a.key_heads * group + r / a.queries;
+        for (int64_t j = count; j < round_up(count, kLanes); ++j) s[j] = -INFINITY;
+        if (!post.plain) {
+            const float* b = bias.row(batch * a.heads + head);
+            for (int64_t j = 0; j < count; j += kLanes) store(s + j, post.apply(load(s + j), b ? b + begin + j : nullptr));
+            for (int64_t j = count; j < round_up(count, kLanes); ++j) s[j] = -INFINITY;
+        }
+        if (!whole) {
+            const int32_t* spans = spans_of(batch, pair, r);
+            int64_t j = 0;
+            for (int64_t i = 0; i < a.spans.ranges; ++i) {
+                const int64_t from = min(max(spans[i * a.spans.range] - begin, j), count), to = min(spans[i * a.spans.range + 1] - begin, count);
+                if (to <= from) continue;
+                for (; j < from; ++j) s[j] = -INFINITY;
+                j = to;
+            }
+            for (; j < count; ++j) s[j] = -INFINITY;
+        }
+        Float best = splat(-INFINITY);
+        for (int64_t j = 0; j < count; j += kLanes) best = max(best, load(s + j));
+        float* held = state(pair, part, r);
+        const float top = horizontal_max(best), now = top > held[0] ? top : held[0], safe = now == -INFINITY ? 0.0f : now;
+        const float decay = held[0] == -INFINITY ? 0.0f : ::exp2f((held[0] - safe) * post.factor);
+        const Float shift = splat(safe * post.factor);
+        Float sum{};
+        for (int64_t j = 0; j < count; j += kLanes) {
+            const Float weight = exp2(load(s + j) * post.factor - shift);
+            store(s + j, weight);
+            sum += weight;
+        }
+        held[1] = held[1] * decay + horizontal_sum(sum);
+        if (decay != 1.0f)
+            for (int64_t c = 0; c < value_width; c += kLanes) store(held + kLanes + c, load(held + kLanes + c) * decay);
+        held[0] = now;
+    }
+
+    // Adds weights [from, to) times their values to the outputs of Rows rows.
+    template <int Rows>
+    void gather(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to) const {
+        int64_t column = 0;
+        for (; column + kWide * kLanes <= value_width; column += kWide * kLanes) gather_columns<Rows, kWide>(pair, part, r, weights, v, stride, from, to, column);
+        for (; column < value_width; column += kLanes) gather_columns<Rows, 1>(pair, part, r, weights, v, stride, from, to, column);
+    }
+
+    template <int Rows, int Columns>
+    void gather_columns(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to,
+                        int64_t column) const {
+        Float acc[Rows][Columns];
+        clear(acc);
+        multiply(acc, weights + from, kRun, 1, v + from * stride + column, stride, to - from);
+        for (int i = 0; i < Rows; ++i)
+            for (int c = 0; c < Columns; ++c) {
+                float* o = state(pair, part, r + i) + kLanes + column + c * kLanes;
+                store(o, load(o) + acc[i][c]);
+            }
+    }
+
+    // Joins a row's stretches in order.
+    void join(int64_t index) const {
+        const int64_t pair = index / rows, r = index % rows;
+        float top = -INFINITY;
+        for (int64_t part = 0; part < stretches; ++part) {
+            const float t = state(pair, part, r)[0];
+            top = t > top ? t : top;
+        }
+        float* out = state(pair, 0, r) + kLanes;
+        double total = 0;
+        for (int64_t part = 0; part < stretches; ++part) {
+            const float* s = state(pair, part, r);
+            const float factor = s[0] == -INFINITY ? 0.0f : ::exp2f((s[0] - top) * post.factor);
+            total += (double)s[1] * factor;
+            for (int64_t c = 0; c < value_width; c += kLanes) {
+                const Float mine = load(s + kLanes + c) * factor;
+                store(out + c, part ? load(out + c) + mine : mine);
+            }
+        }
+        finish_row(a, post, pair / a.key_heads, pair % a.key_heads * group + r / a.queries, r % a.queries, top, total, out);
+    }
+};
+
+}  // namespace
+
+void dot_few(const DotForward& a, Crew& crew) {
+    Few few(a, crew);
+    crew.run(a.batch * a.key_heads * few.stretches, [](void* context, int64_t index, int worker) { ((Few*)context)->task(index, worker); }, &few);
+    if (crew.stopped()) return;
+    for (int64_t index = 0; index < a.batch * a.key_heads * few.rows; ++index) few.join(index);
+}
+
+}  // namespace regard::REGARD_ISA

@@ -1,0 +1,12 @@
+#pragma once
+#include "scores.h"
+
+namespace regard::REGARD_ISA {
+
+// Up to so many query rows a key head, K is not worth repacking.
+constexpr int64_t kFewRows = 16;
+
+// dot_forward for a few queries against many keys (decoding with a cache): reads K and V once, splits the keys over tasks.
+void dot_few(const DotForward& a, Crew& crew);
+
+}  // namespace regard::REGARD_ISA
