@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..models.sampling import next_token
 from ..models.translator import Translator
-from ..text.vocabulary import BOS, EOS, PAD, UNK
+from ..text.vocabulary import BOS, EOS, MASK, PAD, UNK
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +153,9 @@ def beam(
 
 
 def _speakable(logits: Tensor) -> Tensor:
-    """Logits with <pad>, <s> and <unk> ruled out: they are never part of a text."""
+    """Logits with every special token but </s> ruled out: they are never part of a text."""
     logits = logits.float().clone()
-    logits[..., [PAD, BOS, UNK]] = -torch.inf
+    logits[..., [PAD, BOS, UNK, MASK]] = -torch.inf
     return logits
 
 
