@@ -14,6 +14,7 @@ from ..choices import Softmax
 from . import native_ops as ops
 from .spec import Result, Spec
 from .streamed import Streamed, _twice
+from .tiles import finite
 
 _STREAMED = Streamed()
 
@@ -113,6 +114,8 @@ class _Autograd(torch.autograd.Function):
             return (None, None, None, *twice[:4], twice[6])
         if d_out is None:
             d_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)
+        if ctx.spans is not None:  # a masked NaN would meet a zero in the products; rows that see one are NaN through dO·O already
+            inputs[:3] = [x if finite(x) else x.nan_to_num(0, 0, 0) for x in inputs[:3]]
         arguments: tuple[Any, ...] = (d_out, d_lse, *inputs, ctx.spans, output, lse, *ctx.numbers)
         grads: list[Tensor | None] = list(ops.backward(*arguments))
         return (None, None, None, *(grad if x is not None else None for grad, x in zip(grads, inputs, strict=True)))
