@@ -108,6 +108,7 @@ def test_masks_that_differ_by_sequence_and_head() -> None:
     assert both[0, 1].tolist() == rows(".#/..")
     layout = torch.tensor([[[True]], [[False]]])
     assert block_sparse(layout, 4).dense(2, 2)[0, :, 0, 0].tolist() == [True, False]
+    assert from_spans(torch.tensor([[[0, 2]]], dtype=torch.uint8)).dense(1, 300).sum() == 2
     three = torch.tensor([[[True]], [[False]]])  # (B, L, S)
     assert dense(three).dense(1, 1).shape == (2, 1, 1, 1)
 
@@ -374,6 +375,7 @@ def test_summaries_of_large_patterns_are_truthful(data: st.DataObject, L: int, S
         (documents(torch.arange(50) // 10, torch.arange(50) // 20), "##.../..##./....#/...../....."),
         (global_tokens(range(10, 20)), ".#.../#####/.#.../.#.../.#..."),
         (block_sparse(torch.eye(5, dtype=torch.bool), 10), "#..../.#.../..#../...#./....#"),
+        (dense(torch.ones(50, 50, dtype=torch.bool)), "#####/#####/#####/#####/#####"),
     ],
     ids=repr,
 )
@@ -480,6 +482,11 @@ def test_masks_copy_and_pickle_without_what_they_remember() -> None:
 
 
 def test_what_is_remembered_in_inference_mode_still_trains() -> None:
+    with torch.inference_mode():
+        causal().tile(range(13), range(11), 13, 13)
+    band = causal().tile(range(13), range(11), 13, 13)
+    assert isinstance(band, Tensor)
+    assert not band.is_inference()
     masked = [causal() & padding([3, 4]), padding([3, 4]) & window(1, 1), global_tokens([0]), documents([0, 0, 1, 1])]
     with torch.inference_mode():
         for mask in masked:
@@ -686,7 +693,7 @@ def test_from_hf_agrees_with_the_masks_that_transformers_builds() -> None:
         (lambda: prefix(1.5), r"prefix must be whole numbers, but got torch.float"),
         (lambda: padding([-1]), r"padding lengths must be at least 0, but the smallest is -1"),
         (lambda: padding(torch.tensor([0.5])), r"padding lengths must be whole numbers, but got torch.float32"),
-        (lambda: padding([[1, 1]]), r"padding lengths must be 1-D, but got shape \(1, 2\)"),
+        (lambda: padding([[1, 1]]), r"padding lengths must be \(B,\), but got shape \(1, 2\); .* from_hf"),
         (lambda: padding(torch.tensor([True])), r"\(B, S\), but got shape \(1,\); add the missing axis"),
         (lambda: padding([1], side="top"), r"side is 'top'; pass 'right' or 'left'"),
         (lambda: documents(torch.zeros(1, 1, 1, dtype=torch.long)), r"document ids must be 1-D or 2-D"),

@@ -270,6 +270,10 @@ def padding(lengths: Sequence[int] | Tensor, side: Literal["right", "left"] = "r
         if found.ndim != 2:
             raise ValueError(f"a bool padding mask must be (B, S), but got shape {tuple(found.shape)}; add the missing axis with [None]")
         return KeepKeys(found)
+    if found.ndim == 2:
+        raise ValueError(
+            f"padding lengths must be (B,), but got shape {tuple(found.shape)}; a 0/1 mask (B, S) goes through from_hf or .bool()"
+        )
     counts = tuple(whole_numbers(lengths, "padding lengths").tolist())
     text = f"padding({list(counts)})" if side == "right" else f"padding({list(counts)}, side='left')"
     return Keys(counts, "first" if side == "right" else "last", text, exact=True)
@@ -313,7 +317,7 @@ def from_spans(spans: Tensor) -> Mask:
     >>> from_spans(torch.tensor([[[0, 1]], [[0, 2]]])).dense(2, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0]]
     """
-    found = whole_numbers(spans, "spans", dims=(3, 5))
+    found = whole_numbers(spans, "spans", dims=(3, 5)).long()
     if found.shape[-1] != 2:
         raise ValueError(f"spans must end in an axis of 2, [start, stop), but got shape {tuple(found.shape)}")
     found = found[None, None] if found.ndim == 3 else found
