@@ -4,6 +4,7 @@ Axes: B batch, h key heads, N kept tokens, d width.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -20,6 +21,11 @@ class _Storage:
     @property
     def room(self) -> int:
         return self.key.shape[2]
+
+
+def _ordinary() -> AbstractContextManager[object]:
+    """Ordinary tensors are made even in inference mode, so that a cache filled there can be extended outside it."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 class LayerCache:
@@ -87,9 +93,10 @@ class LayerCache:
     def select(self, index: Tensor) -> "LayerCache":
         """A new cache whose batch row i is this one's row index[i]."""
         twin = self.fork()
-        views = self._views()
-        if views is not None:
-            twin._adopt(views[0].index_select(0, index), views[1].index_select(0, index), spare=0)
+        if self._storage is not None:
+            with _ordinary():  # spare room and all: one copy, and the next append needs none
+                key, value = self._storage.key.index_select(0, index), self._storage.value.index_select(0, index)
+            twin._storage = _Storage(key, value, self._end)
         return twin
 
     def _views(self) -> tuple[Tensor, Tensor] | None:
@@ -109,8 +116,7 @@ class LayerCache:
         """Move to a fresh storage that begins with these rows and has at least `spare` rows after them."""
         kept = key.shape[2]
         room = max(kept + spare, 2 * self.window if self.window is not None else max(2 * kept, self._reserve, 16))
-        # Ordinary tensors even in inference mode, so that a cache filled there can be extended outside it.
-        with torch.inference_mode(False):
+        with _ordinary():
             fresh = [torch.empty(*x.shape[:2], room, x.shape[3], dtype=x.dtype, device=x.device) for x in (key, value)]
         storage = _Storage(fresh[0], fresh[1], kept)
         storage.key[:, :, :kept] = key
