@@ -146,7 +146,9 @@ class Reader(nn.Module):
             query = self.ask_words[t](state)
             distance = place - torch.stack(times, -1).unsqueeze(-1)  # (B, K, t+1, S)
             bias = torch.einsum("bktf,bktsf->bks", self.ask_times[t](state).unflatten(-1, (t + 1, TIMES)), time_features(distance))
-            seen = observe(query, self.key(sentences), value, score=_SCORE, mask=mask, bias=bias.unsqueeze(1), choice=choice, generator=generator)
+            seen = observe(
+                query, self.key(sentences), value, score=_SCORE, mask=mask, bias=bias.unsqueeze(1), choice=choice, generator=generator
+            )
             known.append(seen.output[..., :d])
             times.append(seen.output[..., d])
             if drawing:
@@ -181,19 +183,20 @@ class Reader(nn.Module):
         word = torch.arange(1, W + 1, device=ids.device).unsqueeze(-1) / real.sum(-2, keepdim=True).clamp(min=1)  # (…, W, 1)
         part = torch.arange(1, d + 1, device=ids.device) / d
         weight = (1 - word) - part * (1 - 2 * word)
-        return (self.skimmed(ids) * weight * real).sum(-2)
+        bag: Tensor = (self.skimmed(ids) * weight * real).sum(-2)
+        return bag
 
     def read(self, ids: Tensor) -> Tensor:
         """(…, W) → (…, n): word by word."""
         flat = ids.flatten(0, -2)
-        states, _ = self.gru(self.embedding(flat))
+        states: Tensor = self.gru(self.embedding(flat))[0]
         last = (flat != PAD).sum(-1).clamp(min=1) - 1
         return states[torch.arange(len(flat), device=ids.device), last].view(*ids.shape[:-1], -1)
 
     def read_picked(self, sentences: Tensor, picks: Tensor) -> Tensor:
         """Sentences (B, S, W) and which were picked (B, K, T) → (B, K, T·n). What several draws picked is read once."""
         B, S, W = sentences.shape
-        places, back = (picks + S * torch.arange(B, device=picks.device).view(B, 1, 1)).unique(return_inverse=True)
+        places, back = torch.unique(picks + S * torch.arange(B, device=picks.device).view(B, 1, 1), return_inverse=True)
         return self.read(sentences.view(B * S, W)[places])[back].flatten(-2)
 
 

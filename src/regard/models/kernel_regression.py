@@ -1,0 +1,321 @@
+"""Attention pooling as regression: a prediction is a weighted mean of the targets seen, near points weighing more.
+
+    f(z) = Σ_i K((z − x_i) w) / Σ_j K((z − x_j) w) · y_i           (Nadaraya 1964, Watson 1964)
+
+Queries are the new points z, keys the points x_i, values the targets y_i. With the Gaussian kernel the weights are
+softmax(−½ ‖(z − x_i) w‖²): attention with `regard.Gaussian`. The width w is one over the bandwidth: a larger w looks less far.
+
+Axes: L queries, N points, d features, t targets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from ..attention import attend
+from ..choices import Argmax
+from ..masks import Mask, from_spans
+from ..scores import Gaussian
+
+Kernel = Literal["gaussian", "box", "epanechnikov", "triangular"]
+Array = NDArray[Any]
+
+BLOCK, FEW = 1024, 32  # most and fewest queries answered at once
+DROPPED = 50.0  # keys whose Gaussian weight is below exp(−50) of the largest are left out: less than float64 can tell
+GRID = 25  # widths tried before the best is refined
+MOST_WEIGHTS = 10**8
+
+# K(u) of a squared scaled distance u² ≤ 1; all are zero beyond.
+_COMPACT: dict[str, Callable[[Tensor], Tensor]] = {
+    "box": torch.ones_like,
+    "epanechnikov": lambda square: 1 - square,
+    "triangular": lambda square: 1 - square.clamp(min=0).sqrt(),
+}
+
+
+class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Kernel regression as a scikit-learn estimator, in memory linear in the points.
+
+    width          w = 1/bandwidth: a number, one per feature, or "learn": the w with the least leave-one-out error
+    kernel         "gaussian", "box" (1 where ‖(z − x)w‖ ≤ 1), "epanechnikov" (1 − u²), "triangular" (1 − u)
+    per_dimension  learn one width per feature instead of one for all
+    max_queries    the leave-one-out error is taken over at most so many points, drawn with `random_state`
+
+    Where a kernel that ends meets no point, the nearest point's target is predicted: what the kernel would first meet were it widened.
+    A sample weight multiplies a point's kernel.
+
+    After fit: `width_` (a number or (d,)) and, when it was learned, `loo_error_` (the mean squared leave-one-out error).
+
+    >>> X, y = textbook_data()
+    >>> model = NadarayaWatson(width="learn").fit(X, y)
+    >>> model.predict([[2.5]]).shape, model.width_ > 1
+    ((1,), True)
+    """
+
+    def __init__(
+        self,
+        width: float | ArrayLike | Literal["learn"] = 1.0,
+        kernel: Kernel = "gaussian",
+        *,
+        per_dimension: bool = False,
+        max_queries: int = 10_000,
+        random_state: int = 0,
+    ) -> None:
+        self.width = width
+        self.kernel = kernel
+        self.per_dimension = per_dimension
+        self.max_queries = max_queries
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NadarayaWatson:
+        """Keep X (N, d) and y (N,) or (N, t), and find the width if it is to be learned."""
+        if self.kernel not in get_args(Kernel):
+            raise ValueError(f"kernel is {self.kernel!r}; expected one of {', '.join(get_args(Kernel))}")
+        points, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32])
+        targets = targets.astype(points.dtype)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, points, dtype=points.dtype, ensure_non_negative=True)
+            points, targets, weight = points[weight > 0], targets[weight > 0], weight[weight > 0]
+        self.X_, self.y_, self.weight_ = points, targets, weight
+        memory = _Memory(points, targets.reshape(len(points), -1), weight, self.kernel)
+        if isinstance(self.width, str):
+            if self.width != "learn":
+                raise ValueError(f"width is {self.width!r}; expected a number, one per feature, or 'learn'")
+            if len(points) < 2:
+                raise ValueError(
+                    f"learning the width leaves one point out, but there is 1 sample (n_samples={len(points)}); give at least 2"
+                )
+            width, self.loo_error_ = _learn(memory, self.per_dimension, self.max_queries, self.random_state)
+        else:
+            width = np.asarray(self.width, dtype=points.dtype)
+            if width.shape not in ((), (points.shape[1],)) or not (np.isfinite(width).all() and (width >= 0).all()):
+                raise ValueError(
+                    f"width is {self.width!r}; expected 'learn', one finite number ≥ 0, or {points.shape[1]} of them, one per feature"
+                )
+        self.width_ = float(width) if width.ndim == 0 else width
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The pooled target of every row of X: (L,) or (L, t)."""
+        check_is_fitted(self)
+        queries = validate_data(self, X, reset=False, dtype=[np.float64, np.float32]).astype(self.X_.dtype)
+        memory = _Memory(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
+        pooled = memory.pool(queries, torch.as_tensor(self.width_, dtype=memory.points.dtype))
+        return pooled.numpy().reshape(len(queries), *self.y_.shape[1:])
+
+    def weights(self, X: ArrayLike) -> Array:
+        """The weight matrix (L, N), each query's row summing to 1; for small inputs, since it is as large as it looks."""
+        check_is_fitted(self)
+        queries = validate_data(self, X, reset=False, dtype=[np.float64, np.float32]).astype(self.X_.dtype)
+        if len(queries) * len(self.X_) > MOST_WEIGHTS:
+            raise ValueError(
+                f"{len(queries):,} × {len(self.X_):,} weights are more than {MOST_WEIGHTS:,}; ask for fewer rows, "
+                "or use predict, which needs no matrix"
+            )
+        # Pooling an identity matrix of targets gives the weights themselves.
+        memory = _Memory(self.X_, np.eye(len(self.X_), dtype=self.X_.dtype), self.weight_, self.kernel)
+        return memory.pool(queries, torch.as_tensor(self.width_, dtype=memory.points.dtype)).numpy()
+
+
+class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """The baseline that looks at everything alike: every prediction is the mean target. Nadaraya–Watson with width 0.
+
+    >>> AveragePooling().fit([[0.0], [1.0]], [1.0, 3.0]).predict([[5.0]])
+    array([2.])
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AveragePooling:
+        points, targets = validate_data(self, X, y, multi_output=True, y_numeric=True)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, points, ensure_non_negative=True)
+        self.mean_ = np.average(targets, axis=0, weights=weight)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        queries = validate_data(self, X, reset=False)
+        return np.broadcast_to(self.mean_, (len(queries), *np.shape(self.mean_))).copy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def textbook_data(n: int = 50, *, noise: float = 0.5, seed: int = 0) -> tuple[Array, Array]:
+    """n points X (n, 1) on [0, 5), sorted, and y = 2 sin x + x^0.8 + noise: (n,).
+
+    >>> X, y = textbook_data()
+    >>> X.shape, y.shape
+    ((50, 1), (50,))
+    """
+    chance = np.random.default_rng(seed)
+    x = np.sort(chance.uniform(0, 5, n))
+    return x[:, None], 2 * np.sin(x) + x**0.8 + noise * chance.standard_normal(n)
+
+
+class _Memory:
+    """Points and targets ready to be pooled, sorted along one feature so that a block of queries meets only the points in its reach."""
+
+    def __init__(self, points: Array, targets: Array, weight: Array | None, kernel: str) -> None:
+        self.axis = int(np.argmax(np.ptp(points, axis=0))) if len(points) else 0
+        self.order = np.argsort(points[:, self.axis], kind="stable")
+        self.points, self.targets = torch.tensor(points[self.order]), torch.tensor(targets[self.order])
+        self.along = self.points[:, self.axis].contiguous()
+        self.log_weight = None if weight is None else torch.tensor(np.log(weight[self.order]))
+        self.kernel = kernel
+
+    def pool(self, queries: Array, width: Tensor) -> Tensor:
+        """Predictions (L, t) for queries (L, d)."""
+        order = np.argsort(queries[:, self.axis], kind="stable")
+        asked = torch.tensor(queries[order])
+        result = torch.empty(len(asked), self.targets.shape[1], dtype=self.targets.dtype)
+        with torch.no_grad():
+            for block, start, stop in self._cut(asked, width):
+                result[block] = self._block(asked[block], width, None, start, stop)
+        back = torch.empty_like(result)
+        back[torch.from_numpy(order)] = result
+        return back
+
+    def error(self, rows: Tensor, width: Tensor) -> Tensor:
+        """The mean squared error at the points `rows` (ascending, in sorted order), each predicted without itself. Follows the width."""
+        total = width.new_zeros(())
+        for block, start, stop in self._cut(self.points[rows], width.detach(), rows):
+            own = rows[block]
+            total = total + (self._block(self.points[own], width, own, start, stop) - self.targets[own]).square().sum()
+        return total / (len(rows) * self.targets.shape[1])
+
+    def _block(self, queries: Tensor, width: Tensor, own: Tensor | None, start: int, stop: int) -> Tensor:
+        """Pool the points [start, stop) for a few queries; `own` (L,) is each query's own point, not to be looked at."""
+        points, targets = self.points[start:stop], self.targets[start:stop]
+        bias = None if self.log_weight is None else self.log_weight[start:stop].view(1, 1, 1, -1)
+        here = None if own is None else own - start
+        if self.kernel == "gaussian":
+            return attend(queries, points, targets, score=Gaussian(width), mask=_all_but(here, len(points)), bias=bias)
+        pooled, met = self._compact(queries, points, targets, width, None if bias is None else bias.flatten().exp(), here)
+        if not bool(met.all()):
+            # Nothing in reach: the nearest of all points, which is hard attention.
+            lost = ~met
+            score, mask = Gaussian(width.detach()), _all_but(None if own is None else own[lost], len(self.points))
+            nearest = attend(queries[lost], self.points, self.targets, score=score, mask=mask, choice=Argmax())
+            pooled = pooled.masked_scatter(lost.unsqueeze(-1), nearest)
+        return pooled
+
+    def _compact(
+        self, queries: Tensor, points: Tensor, targets: Tensor, width: Tensor, weight: Tensor | None, own: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """A kernel that ends, tile by tile: the pooled targets (L, t) and which queries met any point (L,)."""
+        total = queries.new_zeros(len(queries), 1)
+        summed = queries.new_zeros(len(queries), targets.shape[1])
+        for tile in _blocks(len(points), 4 * BLOCK):
+            square = -2 * Gaussian(width).tile(queries * width, points[tile] * width)  # ‖(z − x) w‖², (L, s)
+            k = torch.where(square <= 1, _COMPACT[self.kernel](square), 0.0)
+            if weight is not None:
+                k = k * weight[tile]
+            if own is not None:
+                k = k.masked_fill(torch.arange(tile.start, tile.stop, device=own.device) == own.unsqueeze(-1), 0)
+            total, summed = total + k.sum(-1, keepdim=True), summed + k @ targets[tile]
+        met = total > 0
+        return summed / total.masked_fill(~met, 1), met.squeeze(-1)
+
+    def _cut(self, queries: Tensor, width: Tensor, own: Tensor | None = None) -> Iterator[tuple[slice, int, int]]:
+        """Queries sorted along the axis in blocks, each with the range of points that can weigh anything for it."""
+        z = queries[:, self.axis].contiguous()
+        reach = self._reach(queries, width, own)
+        low, high = z - reach, z + reach
+        i = 0
+        while i < len(z):
+            # Queries within one reach share most of their points; a few at least, or the blocks cost more than the points.
+            j = min(max(int(torch.searchsorted(z, high[i])), i + FEW), i + BLOCK, len(z))
+            start = int(torch.searchsorted(self.along, low[i:j].min()))
+            stop = int(torch.searchsorted(self.along, high[i:j].max(), right=True))
+            if own is not None:  # a query's own place must exist to be masked out
+                start, stop = min(start, int(own[i])), max(stop, int(own[j - 1]) + 1)
+            yield slice(i, j), start, stop
+            i = j
+
+    def _reach(self, queries: Tensor, width: Tensor, own: Tensor | None) -> Tensor:
+        """How far along the axis points can weigh anything for each query: (L,)."""
+        w = width if width.dim() == 0 else width[self.axis]
+        if self.kernel == "gaussian":
+            # The largest weight is at least that of any one point, say the next along the axis; far below it nothing counts.
+            at = torch.searchsorted(self.along, queries[:, self.axis].contiguous()) if own is None else own
+            nearest = queries.new_full((len(queries),), math.inf)
+            for side in (at - 1, at if own is None else at + 1):
+                inside = (side >= 0) & (side < len(self.points))
+                square = ((queries - self.points[side.clamp(0, len(self.points) - 1)]) * width).square().sum(-1)
+                nearest = torch.minimum(nearest, square.masked_fill(~inside, math.inf))
+            spread = 0.0 if self.log_weight is None else float(self.log_weight.max() - self.log_weight.min())
+            reach = (nearest + 2 * (DROPPED + spread)).sqrt()
+        else:
+            reach = torch.ones_like(queries[:, 0])
+        # A little more, so that rounding here never loses a point on the edge. Width 0 sees everything.
+        return reach / w * (1 + 1e-5) + 1e-5 * queries[:, self.axis].abs()
+
+
+def _blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
+    return (slice(i, min(i + size, count)) for i in range(0, count, size))
+
+
+def _all_but(own: Tensor | None, count: int) -> Mask | None:
+    """Every key but one's own, as two spans a row."""
+    if own is None:
+        return None
+    ends = torch.stack([torch.zeros_like(own), own, own + 1, torch.full_like(own, count)], -1)
+    return from_spans(ends.view(1, 1, -1, 2, 2).to(torch.int32))
+
+
+def _learn(memory: _Memory, per_dimension: bool, max_queries: int, seed: int) -> tuple[Array, float]:
+    """The width of least leave-one-out error: the best of a grid, then refined; deterministic."""
+    from scipy import optimize
+
+    N, d = memory.points.shape
+    chosen = np.arange(N) if max_queries >= N else np.sort(np.random.default_rng(seed).choice(N, max_queries, replace=False))
+    rows, few = torch.from_numpy(chosen), torch.from_numpy(chosen[:: max(1, len(chosen) // 1000)])
+    spread = memory.points.double().std(0, correction=0)
+    spread[spread == 0] = 1.0
+    unit = (1 / spread) if per_dimension else (1 / spread.square().mean().sqrt())  # w = exp(θ) · unit
+
+    def error(theta: Array, at: Tensor) -> tuple[float, Array]:
+        parameter = torch.tensor(theta, dtype=torch.float64, requires_grad=memory.kernel == "gaussian")
+        width = (parameter.exp() * unit).to(memory.points.dtype)
+        value = memory.error(at, width if per_dimension else width.reshape(()))
+        if not value.requires_grad:
+            return float(value), np.zeros_like(theta)
+        (slope,) = torch.autograd.grad(value, parameter)
+        return float(value.detach()), slope.numpy()
+
+    size = d if per_dimension else 1
+    grid = np.linspace(np.log(0.05), np.log(20.0 * max(N, 2) ** (1 / d)), GRID)
+    bounds = (grid[0] - 1, grid[-1] + 1)
+    with torch.no_grad():
+        tried = [error(np.full(size, theta), few)[0] for theta in grid]
+    best = np.full(size, grid[int(np.argmin(tried))])
+    if memory.kernel == "gaussian":
+        found = optimize.minimize(
+            lambda t: error(t, rows), best, jac=True, method="L-BFGS-B", bounds=[bounds] * size, options={"maxiter": 50}
+        )
+        theta, lowest = found.x, float(found.fun)
+    else:  # kernels that end have steps or kinks in w: a search, one feature after the other
+        theta, lowest, step = best, error(best, rows)[0], float(grid[1] - grid[0])
+        for scale, i in [(scale, i) for scale in (2, 1, 0.25, 0.06) for i in range(size)]:
+            centre = theta
+            for shift in np.linspace(-scale * step, scale * step, 13):
+                trial = centre.copy()
+                trial[i] = np.clip(trial[i] + shift, *bounds)
+                if (value := error(trial, rows)[0]) < lowest:
+                    theta, lowest = trial, value
+    width = (np.exp(theta) * unit.numpy()).astype(memory.points.numpy().dtype)
+    return (width if per_dimension else width.reshape(())), lowest
+
+
+__all__ = ["AveragePooling", "Kernel", "NadarayaWatson", "textbook_data"]
