@@ -238,11 +238,13 @@ class MultiHeadAttention(nn.Module):
     def _self_heads(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
         if self.in_proj_weight is None:
             raise ValueError(f"this layer makes its keys from a memory of width {self.kv_dim}; call layer(x, memory)")
-        query, key, value = torch.split(F.linear(x, self.in_proj_weight, self.in_proj_bias), self._sizes, -1)
-        query, key, value = self._split(query, self.heads), self._split(key, self.kv_heads), self._split(value, self.kv_heads)
-        if self.rotary is not None:
-            start = 0 if cache is None else cache.length
-            query, key = self.rotary.turn(query, start), self.rotary.turn(key, start)
+        h, g = self.heads, self.kv_heads
+        parts = F.linear(x, self.in_proj_weight, self.in_proj_bias).view(*x.shape[:2], h + 2 * g, self.head_dim)
+        if self.rotary is None:
+            query, key, value = (part.transpose(1, 2) for part in torch.split(parts, [h, g, g], 2))
+        else:  # queries and keys stand side by side and are turned together
+            turning, value = (part.transpose(1, 2) for part in torch.split(parts, [h + g, g], 2))
+            query, key = torch.split(self.rotary.turn(turning, 0 if cache is None else cache.length), [h, g], 1)
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
