@@ -16,7 +16,7 @@ from typing import Literal, TextIO
 from .colours import RGB, blue, ink, red
 
 SHADES = " .:-=+*#%@"  # the ramp without colour: darker with weight
-_FAINT = 0.005  # a weight that prints as 0.00 is drawn as the background
+_FAINT = 0.02  # below this a block could not be told from the background, so none is drawn
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -1,0 +1,81 @@
+"""Many heads look in parallel, each with its own maps; projecting twice, as some textbooks write it, collapses to one product.
+
+The h heads' outputs are concatenated and multiplied by W_o, computed here head by head and compared with the layer. The textbook form "first Q = XW, then
+Q W_i for every head" is X (W W_i): two matrices in a row are one matrix, so nothing is gained by keeping both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+import regard
+from regard.demos.drawing import Board, Grid, Note
+from regard.demos.stage import play
+from regard.layers.multihead import MultiHeadAttention
+
+WIDTH, HEADS, TOKENS = 16, 4, 6
+
+
+@dataclass(frozen=True)
+class Result:
+    weights: list[list[list[float]]]  # (heads, L, S)
+    by_hand: float  # head by head, concatenated, times W_o, against the layer
+    collapsed: float  # projecting twice against projecting once
+    queries_together: float  # M queries at once against one after another
+    twice_numbers: int
+    once_numbers: int
+
+
+def run() -> Result:
+    torch.manual_seed(0)
+    x = torch.randn(1, TOKENS, WIDTH, dtype=torch.float64)
+    layer = MultiHeadAttention(WIDTH, HEADS, bias=False).double().requires_grad_(False)
+    assert layer.in_proj_weight is not None
+    layer.in_proj_weight.mul_(3)  # sharper, so that the heads differ to the eye
+    d = WIDTH // HEADS
+    out, seen = layer.observe(x, readings=[regard.Rows(list(range(TOKENS)))])
+
+    maps = layer.in_proj_weight.view(3, HEADS, d, WIDTH)  # W_q, W_k, W_v of every head
+    each = [regard.attend(*(x @ maps[part, head].mT for part in range(3))) for head in range(HEADS)]
+    by_hand = torch.cat(each, -1) @ layer.out_proj.weight.mT
+
+    first = torch.randn(3, WIDTH, WIDTH, dtype=torch.float64) / WIDTH**0.5  # project once …
+    twice = [regard.attend(*(x @ first[part] @ maps[part, head].mT for part in range(3))) for head in range(HEADS)]  # … and then per head
+    once = [regard.attend(*(x @ (first[part] @ maps[part, head].mT) for part in range(3))) for head in range(HEADS)]
+
+    alone = torch.cat([layer(x[:, i : i + 1], x) for i in range(TOKENS)], 1)
+    return Result(
+        seen.readings["rows"][0].tolist(),
+        float((by_hand - out).abs().max()),
+        float((torch.cat(twice, -1) - torch.cat(once, -1)).abs().max()),
+        float((alone - out).abs().max()),
+        3 * WIDTH * WIDTH + 3 * HEADS * WIDTH * d,
+        3 * HEADS * WIDTH * d,
+    )
+
+
+def show(result: Result) -> Board:
+    names = [f"x{i + 1}" for i in range(TOKENS)]
+    grids = [Grid(f"head {head}", weights, names, names, numbers=False) for head, weights in enumerate(result.weights)]
+    return Board(
+        "Every head looks its own way; projecting twice is projecting once.",
+        [
+            *grids,
+            Note(
+                f"heads one by one, concatenated, times W_o: equal to the layer within {result.by_hand:.0e}\n"
+                f"X W W_i against X (W W_i): equal within {result.collapsed:.0e}, with {result.twice_numbers:,} numbers for {result.once_numbers:,}\n"
+                f"all queries at once against one at a time: equal within {result.queries_together:.0e}"
+            ),
+        ],
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    play(run, show, __doc__, argv)
+
+
+if __name__ == "__main__":
+    main()
