@@ -3,6 +3,7 @@
 from .attention import Attended, Plan, attend, explain, observe
 from .biases import Alibi, Bias, RelativeBias
 from .choices import Argmax, Choice, Entmax15, Sample, Softmax, Sparsemax, reinforce
+from .layers import MultiHeadAttention
 from .masks import (
     Mask,
     block_sparse,
@@ -10,6 +11,7 @@ from .masks import (
     dense,
     documents,
     everything,
+    from_additive,
     from_hf,
     from_sdpa,
     from_spans,
@@ -24,3 +26,57 @@ from .readings import At, Distance, Entropy, MaxLogit, Pooled, Reading, Received
 from .scores import Additive, Bilinear, Dot, Gaussian, Lowered, ScaledDot, Score
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Additive",
+    "Alibi",
+    "Argmax",
+    "At",
+    "Attended",
+    "Bias",
+    "Bilinear",
+    "Choice",
+    "Distance",
+    "Dot",
+    "Entmax15",
+    "Entropy",
+    "Gaussian",
+    "Lowered",
+    "Mask",
+    "MaxLogit",
+    "MultiHeadAttention",
+    "Plan",
+    "Pooled",
+    "Reading",
+    "Received",
+    "RelativeBias",
+    "Rows",
+    "Same",
+    "Sample",
+    "ScaledDot",
+    "Score",
+    "Sink",
+    "Softmax",
+    "Sparsemax",
+    "TopK",
+    "ValueNorm",
+    "attend",
+    "block_sparse",
+    "causal",
+    "dense",
+    "documents",
+    "everything",
+    "explain",
+    "from_additive",
+    "from_hf",
+    "from_sdpa",
+    "from_spans",
+    "from_torch_mha",
+    "global_tokens",
+    "observe",
+    "padding",
+    "per_head",
+    "prefix",
+    "reinforce",
+    "window",
+]

@@ -164,8 +164,8 @@ def _choose(spec: Spec, name: str) -> tuple[Kernel, Plan]:
             return kernel, Plan(kernel.name, kernel.reason(spec), rejected, kernel.bytes(spec))
         rejected[kernel.name] = why
     reasons = "; ".join(f"{kernel}: {why}" for kernel, why in rejected.items())
-    if spec.limit_bytes is not None and all("limit_bytes" in why for why in rejected.values()):
-        raise MemoryError(f"no kernel fits limit_bytes={spec.limit_bytes:,} ({reasons}); raise the limit or shorten the input")
+    if any("limit_bytes" in why for why in rejected.values()):
+        raise MemoryError(f"no kernel fits limit_bytes={spec.limit_bytes} ({reasons}); raise the limit or shorten the input")
     raise ValueError(f"kernel={name!r} cannot run this ({reasons}); use kernel='auto'")
 
 
@@ -196,7 +196,9 @@ def _spec(
     B, h, L, S = (*query.shape[:3], key.shape[2])
     if mask is not None:
         if not isinstance(mask, Mask):
-            raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask: wrap a boolean tensor in regard.dense (True = may look)")
+            raise TypeError(
+                f"mask is a {type(mask).__name__}; expected a regard mask: wrap a boolean tensor in regard.dense (True = may look)"
+            )
         mask.check(B, h, L, S)
         if L == 1 and S and mask.tile(range(1), range(S), 1, S, device=query.device) == "all":
             mask = None  # the one query of a decoding step stands at the end and sees every key: no mask at all
@@ -209,7 +211,11 @@ def _spec(
         query, key = lowered.query, lowered.key
     else:
         query, key = score.prepare(query, key)
-    shift = None if lowered is None or lowered.row_shift is None else lowered.row_shift * (beta.view(-1, 1) if isinstance(beta, Tensor) and beta.dim() else beta)
+    shift = (
+        None
+        if lowered is None or lowered.row_shift is None
+        else lowered.row_shift * (beta.view(-1, 1) if isinstance(beta, Tensor) and beta.dim() else beta)
+    )
     device = query.device
     return (
         Spec(
@@ -273,8 +279,8 @@ def _four(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Te
         lead = ()
     if not fits:
         raise ValueError(
-            f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: leading axes must be equal or 1, "
-            "and the number of key and value heads (third axis from the end) must divide the query's"
+            f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: "
+            "leading axes must be equal or 1, and the number of key and value heads (third axis from the end) must divide the query's"
         )
     h = max(h, k)
     if dims > 3:
@@ -304,10 +310,10 @@ def _attended(spec: Spec, result: Result, plan: Plan, lead: tuple[int, ...], dty
     lse = result.lse
     if lse is not None and spec.row_shift is not None:
         lse = lse + spec.row_shift
-    back = [None if x is None else _restore(x, lead) for x in (lse, result.index, result.log_prob)]
+    lse, index, log_prob = (None if x is None else _restore(x, lead) for x in (lse, result.index, result.log_prob))
     B, h = spec.query.shape[:2]
     readings = {name: _restore_any(value, (B, h), lead) for name, value in result.readings.items()}
-    return Attended(_restore(result.output, lead).to(dtype), *back, readings=readings, plan=plan)
+    return Attended(_restore(result.output, lead).to(dtype), lse, index, log_prob, readings, plan)
 
 
 def _restore_any(value: Any, heads: tuple[int, int], lead: tuple[int, ...]) -> Any:
@@ -333,10 +339,13 @@ def _bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Tensor 
         bias.check(h)
         return bias
     if not isinstance(bias, Tensor) or not bias.is_floating_point():
-        raise TypeError(f"bias is {bias.dtype if isinstance(bias, Tensor) else type(bias).__name__}; expected floating-point numbers, or regard.dense(...) as mask")
+        given = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
+        raise TypeError(f"bias is {given}; expected floating-point numbers (for True and False pass mask=regard.dense(...))")
     full = bias.reshape((1,) * (4 - bias.dim()) + bias.shape) if bias.dim() < 4 else bias
     if full.dim() != 4 or any(n not in (1, wanted) for n, wanted in zip(full.shape, (B, h, L, S), strict=True)):
-        raise ValueError(f"bias has shape {tuple(bias.shape)}; expected something that broadcasts to (batch, heads, queries, keys) = {(B, h, L, S)}")
+        raise ValueError(
+            f"bias has shape {tuple(bias.shape)}; expected something that broadcasts to (batch, heads, queries, keys) = {(B, h, L, S)}"
+        )
     return full
 
 

@@ -56,6 +56,10 @@ class Choice(nn.Module):
     def slope(self, p: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def distribution(self) -> Choice:
+        """The soft choice behind this one: what a sample is drawn from, and itself otherwise."""
+        return self
+
     def forward(self, scores: Tensor) -> Tensor:
         t = self.temperature
         return self.dense(scores / (t.view(-1, 1, 1) if isinstance(t, Tensor) and t.dim() else t))
@@ -69,8 +73,8 @@ class Choice(nn.Module):
 class Softmax(Choice):
     """``α_n = exp(z_n) / Σ exp(z_m)``, the distribution p(z = n | X, q).
 
-    ``temperature`` divides the scores first (a number, or a tensor, scalar or one per head,
-    that may be learned). ``sinks`` (h,) are logits that stand in the denominator only, so that a head may look at nothing (as in gpt-oss); the temperature divides them too.
+    ``temperature`` divides the scores first: a number, or a tensor, scalar or one per head, that may be learned. ``sinks`` (h,) are
+    logits that stand in the denominator only, so that a head may look at nothing (as in gpt-oss); the temperature divides them too.
 
     >>> Softmax()(torch.tensor([[0., math.log(3.)]]))
     tensor([[0.2500, 0.7500]])
@@ -207,11 +211,17 @@ class Sample(Choice):
         super().__init__(temperature)
         self.straight_through = straight_through
 
+    def distribution(self) -> Choice:
+        return _SOFTMAX
+
     def dense(self, z: Tensor) -> Tensor:
         from .kernels.reference import draw
 
         u = torch.rand(z.shape[:-1], device=z.device, dtype=torch.float64)
         return nn.functional.one_hot(draw(z, u).clamp(min=0), z.shape[-1]).to(z.dtype) * (z.amax(-1, keepdim=True) > -math.inf)
+
+
+_SOFTMAX = Softmax()
 
 
 def reinforce(log_prob: Tensor, reward: Tensor, baseline: Tensor | float = 0.0) -> Tensor:

@@ -122,7 +122,9 @@ class TopK(Reading):
     def add(self, state: Top, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
         block = slice(rows.start, rows.stop)
         best, where = p.topk(min(self.k, len(cols)), -1)
-        self._keep(state, block, torch.cat([state.weights[:, :, block], best], -1), torch.cat([state.keys[:, :, block], where + cols.start], -1))
+        self._keep(
+            state, block, torch.cat([state.weights[:, :, block], best], -1), torch.cat([state.keys[:, :, block], where + cols.start], -1)
+        )
 
     def _keep(self, state: Top, block: slice, weights: Tensor, keys: Tensor) -> None:
         weights, order = weights.topk(self.k, -1)
@@ -231,7 +233,9 @@ class Same(_Sum):
     def start(self, shape: Shape) -> Tensor:
         ids, keys = (x if x.dim() == 2 else x.unsqueeze(0) for x in (self.ids, self.key_ids))
         if keys.shape[-1] != shape.S or ids.shape[-1] < shape.L:
-            raise ValueError(f"Same got ids for {ids.shape[-1]} queries and {keys.shape[-1]} keys; expected at least {shape.L} and exactly {shape.S}")
+            raise ValueError(
+                f"Same got ids for {ids.shape[-1]} queries and {keys.shape[-1]} keys; expected at least {shape.L} and exactly {shape.S}"
+            )
         self._rows = ids[:, ids.shape[-1] - shape.L :].to(shape.device)
         self._cols = keys.to(shape.device)
         self._shift = shape.S - shape.L

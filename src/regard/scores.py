@@ -229,7 +229,9 @@ class Gaussian(Score):
     def check(self, query_width: int, key_width: int) -> None:
         super().check(query_width, key_width)
         if self.w.dim() == 1 and self.w.numel() not in (1, query_width):
-            raise ValueError(f"width has {self.w.numel()} entries but queries and keys have {query_width} features; give one number or {query_width}")
+            raise ValueError(
+                f"width has {self.w.numel()} entries but queries and keys have {query_width} features; give one number or {query_width}"
+            )
 
     def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
         if not (query.numel() and key.numel()):

@@ -70,7 +70,9 @@ def test_samples_follow_the_distribution(kernel: str) -> None:
 def test_every_kernel_draws_the_same() -> None:
     q, k, v = (torch.randn(2, 3, 200, 8, dtype=torch.float64) for _ in range(3))
     picks = [
-        regard.observe(q, k, v, choice=regard.Sample(0.5), mask=regard.causal(), generator=torch.Generator().manual_seed(2), kernel=kernel).index
+        regard.observe(
+            q, k, v, choice=regard.Sample(0.5), mask=regard.causal(), generator=torch.Generator().manual_seed(2), kernel=kernel
+        ).index
         for kernel in ("streamed", "reference")
     ]
     assert torch.equal(*picks)

@@ -144,7 +144,8 @@ def test_dropout_is_the_same_in_every_kernel_and_drops_what_it_says() -> None:
     q, k = torch.zeros(2, 2, 64, 4), torch.zeros(2, 2, 300, 4)
     v = torch.eye(300).expand(2, 2, 300, 300)
     outs = [
-        regard.attend(q, k, v, dropout=0.25, generator=torch.Generator().manual_seed(5), kernel=kernel) for kernel in ("streamed", "reference", "auto")
+        regard.attend(q, k, v, dropout=0.25, generator=torch.Generator().manual_seed(5), kernel=kernel)
+        for kernel in ("streamed", "reference", "auto")
     ]
     torch.testing.assert_close(outs[0], outs[1])
     torch.testing.assert_close(outs[0], outs[2])

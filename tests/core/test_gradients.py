@@ -135,7 +135,9 @@ def test_double_backward_goes_dense_and_says_so(kernel: str) -> None:
     q2, k2, v2 = (x.detach().double().requires_grad_() for x in (q, k, v))
     (first2,) = torch.autograd.grad(regard.attend(q2, k2, v2, kernel="reference").square().sum(), q2, create_graph=True)
     (want,) = torch.autograd.grad(first2.square().sum(), k2)
-    torch.testing.assert_close(second.double(), want, rtol=1e-4 if dtype == torch.float32 else 1e-9, atol=1e-5 if dtype == torch.float32 else 1e-9)
+    torch.testing.assert_close(
+        second.double(), want, rtol=1e-4 if dtype == torch.float32 else 1e-9, atol=1e-5 if dtype == torch.float32 else 1e-9
+    )
 
 
 def test_double_backward_obeys_the_limit() -> None:

@@ -34,7 +34,9 @@ def weights(choice: regard.Choice | None = None) -> tuple[Tensor, Tensor]:
     return (choice or regard.Softmax()).dense(z), z
 
 
-def read(*readings: regard.Reading, kernel: str = "streamed", choice: regard.Choice | None = None, dtype: torch.dtype = torch.float64) -> dict:
+def read(
+    *readings: regard.Reading, kernel: str = "streamed", choice: regard.Choice | None = None, dtype: torch.dtype = torch.float64
+) -> dict:
     q, k, v, mask = problem(dtype)
     return regard.observe(q, k, v, mask=mask, choice=choice or regard.Softmax(), readings=readings, kernel=kernel).readings
 
@@ -76,7 +78,17 @@ def test_distance() -> None:
     for number, (first, last) in enumerate(got.offsets):
         inside = (offset >= first) & (offset <= last)
         torch.testing.assert_close(got.mass[..., number], (p * inside).sum((-1, -2)) / seen)
-    assert [edge for edge in got.offsets if -9 < edge[0] < 9] == [(-8, -5), (-4, -3), (-2, -2), (-1, -1), (0, 0), (1, 1), (2, 2), (3, 4), (5, 8)]
+    assert [edge for edge in got.offsets if -9 < edge[0] < 9] == [
+        (-8, -5),
+        (-4, -3),
+        (-2, -2),
+        (-1, -1),
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 4),
+        (5, 8),
+    ]
     torch.testing.assert_close(got.mass.sum(-1), torch.ones(B, H, dtype=torch.float64))
 
 

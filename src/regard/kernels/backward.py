@@ -7,7 +7,7 @@ Axes: B batch, h heads, k key heads, l rows and s columns of a tile, L queries, 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ class Backward:
     def __init__(self, spec: Spec, inputs: list[Tensor | None], needs: tuple[bool, ...]) -> None:
         self.spec = spec
         self.tiles = Tiles(spec)
+        self.soft = spec.choice.distribution()
         self.inputs, self.needs = inputs, needs
         dtype = self.tiles.dtype
         self.grads: list[Tensor | None] = [
@@ -66,18 +67,6 @@ class Backward:
 
         return Forward(self.spec).fit(rows)
 
-    def _distribution(self) -> Softmax | torch.nn.Module:
-        return Softmax() if isinstance(self.spec.choice, Sample) else self.spec.choice
-
-    def _weights(self, tile: Tile, row: Row) -> Tensor:
-        if isinstance(self.spec.choice, Softmax | Sample):
-            lse = row.threshold.unsqueeze(-1)
-            return (tile.z - lse.masked_fill(lse == -math.inf, 0)).exp()
-        return self.spec.choice.weights(tile.z, row)
-
-    def _slope(self, p: Tensor) -> Tensor:
-        return p if isinstance(self.spec.choice, Softmax | Sample) else self.spec.choice.slope(p)
-
     def _reach(self, tile: Tile, do: Tensor, p: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """dP before the choice, and the weights the values saw (after dropout)."""
         spec = self.spec
@@ -94,7 +83,7 @@ class Backward:
         if do is not None:
             for tile in self.tiles.row(rows):
                 dp, _ = self._reach(tile, do, None)
-                g = self._slope(self._weights(tile, row))
+                g = self.soft.slope(self.soft.weights(tile.z, row))
                 total += torch.where(g > 0, g * dp, 0.0).sum(-1)
         return torch.where(row.mass > 0, total / row.mass.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
 
@@ -105,15 +94,14 @@ class Backward:
             grad -= (weight * mean).sum((0, 2))
 
     def _tile(self, tile: Tile, row: Row, mean: Tensor, do: Tensor | None, picked: tuple[Tensor, Tensor] | None) -> None:
-        spec = self.spec
-        p = self._weights(tile, row)
+        p = self.soft.weights(tile.z, row)
         if do is None:
             dp, kept = torch.zeros_like(p), None
         else:
             dp, kept = self._reach(tile, do, p)
             if (grad := self.grads[VALUE]) is not None and kept is not None:
                 self._add(grad, tile.cols, kept.mT @ do)
-        dz = self._slope(p) * (dp - mean.unsqueeze(-1))
+        dz = self.soft.slope(p) * (dp - mean.unsqueeze(-1))
         if picked is not None:
             index, d_picked = picked
             at = torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)
@@ -178,9 +166,11 @@ class Backward:
             bias = self.tiles.bias(tile.rows, tile.cols)
         assert bias is not None
         found = torch.autograd.grad(bias, learned, ds.sum_to_size(bias.shape), allow_unused=True)
-        self._parameters(parameters, 0 if spec.score is None else len(list(spec.score.parameters())), learned, list(found))
+        self._parameters(parameters, 0 if spec.score is None else len(list(spec.score.parameters())), learned, found)
 
-    def _parameters(self, parameters: list[torch.nn.Parameter], offset: int, learned: list[torch.nn.Parameter], found: list[Tensor | None]) -> None:
+    def _parameters(
+        self, parameters: list[torch.nn.Parameter], offset: int, learned: list[torch.nn.Parameter], found: Sequence[Tensor | None]
+    ) -> None:
         places = {id(p): PARAMETERS + offset + i for i, p in enumerate(parameters)}
         for parameter, grad in zip(learned, found, strict=True):
             total = self.grads[places[id(parameter)]]

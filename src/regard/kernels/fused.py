@@ -37,8 +37,6 @@ class Fused:
             return "the score is not a plain dot product"
         if isinstance(spec.beta, Tensor):
             return "SDPA has no learned temperature"
-        if spec.readings or spec.wants_lse:
-            return "SDPA gives neither the lse nor readings"
         if spec.dropout:
             return f"dropout makes SDPA dense ({B * h * L * S * spec.query.element_size():,} bytes)"
         if spec.bias is not None:
@@ -52,6 +50,8 @@ class Fused:
         for name, x in (("query", spec.query), ("key", spec.key), ("value", spec.value)):
             if x.stride(-1) != 1:
                 return f"the last stride of the {name} is {x.stride(-1)}, and SDPA's CPU kernel misreads that"
+        if spec.readings or spec.wants_lse:
+            return "SDPA gives neither the lse nor readings"
         if spec.mask is not None and not (finite(spec.key) and finite(spec.value)):
             return "a NaN or inf under the causal mask would leak"
         return None
@@ -84,7 +84,10 @@ class Fused:
 def plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """The commonest call of all, told by a few comparisons: 4-D, one dtype, equal heads and widths, unit last stride, not empty."""
     return (
-        query.dim() == 4
+        isinstance(query, Tensor)
+        and isinstance(key, Tensor)
+        and isinstance(value, Tensor)
+        and query.dim() == 4
         and key.dim() == 4
         and query.shape[0] == key.shape[0]
         and query.shape[1] == key.shape[1]

@@ -50,14 +50,13 @@ class Streamed:
             with torch.no_grad():
                 found = Forward(spec).run()
         else:
-            found = _Autograd.apply(spec, *_inputs(spec))
-        output, lse, picked, index = found
-        if not isinstance(spec.choice, Softmax | Sample):
-            lse = None
+            found = _Autograd.apply(spec, *_inputs(spec))  # type: ignore[no-untyped-call]
+        output, picked, index = found[0], found[2], found[3]
+        lse: Tensor | None = found[1] if isinstance(spec.choice, Softmax | Sample) else None
         log_prob = None
         if spec.choice.hard:
             hard = pick(spec.value, index)
-            if isinstance(spec.choice, Sample):
+            if isinstance(spec.choice, Sample) and lse is not None:
                 log_prob = picked - lse.masked_fill(index < 0, 0)
                 if spec.choice.straight_through:
                     hard = output + (hard - output).detach()
@@ -73,32 +72,25 @@ class Streamed:
         tiles = Tiles(spec)
         shape = Shape.of(spec)
         states = [(reading, reading.start(shape)) for reading in spec.readings]
-        forward = Forward(spec)
+        forward, soft = Forward(spec), spec.choice.distribution()
         for rows in tiles.row_blocks():
             block = slice(rows.start, rows.stop)
-            row = None
+            row: Row | None = None
             if lse is not None:
                 row = Row(lse[:, :, block], torch.ones_like(lse[:, :, block]))
             elif not spec.choice.hard:
                 row = forward.fit(rows)
             index = forward.pick_largest(rows)[0] if row is None else None
             for tile in tiles.row(rows):
-                if index is not None:
+                if row is None:
+                    assert index is not None
                     p = (torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)).to(tile.z.dtype)
                 else:
-                    p = _soft(spec).weights(tile.z, row)  # type: ignore[arg-type]
+                    p = soft.weights(tile.z, row)
                 z = tile.z if spec.row_shift is None else tile.z + spec.row_shift[:, :, block].unsqueeze(-1)
                 for reading, state in states:
                     reading.add(state, p, z, rows, tile.cols)
         return {reading.name: reading.finish(state) for reading, state in states}
-
-
-def _soft(spec: Spec) -> Any:
-    """The distribution behind the choice: a sample's is softmax."""
-    return _SOFTMAX if isinstance(spec.choice, Sample) else spec.choice
-
-
-_SOFTMAX = Softmax()
 
 
 class Forward:
@@ -120,8 +112,10 @@ class Forward:
         B, h, L, _ = spec.sizes
         device = spec.query.device
         sample, softmax = isinstance(spec.choice, Sample), isinstance(spec.choice, Softmax)
-        soft = not spec.choice.hard or (sample and spec.choice.straight_through)
-        output = torch.zeros(B, h, L, spec.value.shape[-1], dtype=spec.value.dtype, device=device) if soft else torch.empty(0, device=device)
+        soft = not spec.choice.hard or (isinstance(spec.choice, Sample) and spec.choice.straight_through)
+        output = (
+            torch.zeros(B, h, L, spec.value.shape[-1], dtype=spec.value.dtype, device=device) if soft else torch.empty(0, device=device)
+        )
         lse = torch.full((B, h, L) if softmax or sample else (0,), -math.inf, dtype=dtype, device=device)
         picked = torch.zeros((B, h, L) if sample else (0,), dtype=dtype, device=device)
         index = torch.full((B, h, L) if spec.choice.hard else (0,), -1, dtype=torch.int64, device=device)
@@ -244,7 +238,7 @@ def _inputs(spec: Spec) -> list[Tensor | None]:
 
 class _Autograd(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, spec: Spec, *inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def forward(ctx: Any, spec: Spec, *inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         output, lse, picked, index = Forward(spec).run()
         ctx.save_for_backward(*inputs, output, lse, index)
         ctx.spec = spec
@@ -253,7 +247,7 @@ class _Autograd(torch.autograd.Function):
         return output, lse, picked, index
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, output, lse, index = ctx.saved_tensors
         spec: Spec = ctx.spec
         d_out, d_lse, d_picked = grads[:3]
@@ -270,16 +264,21 @@ def _twice(
 
     need = Reference().bytes(spec)
     if spec.limit_bytes is not None and need > spec.limit_bytes:
-        raise MemoryError(f"double backward goes dense and needs about {need:,} bytes, over limit_bytes={spec.limit_bytes:,}; drop create_graph or raise the limit")
+        raise MemoryError(
+            f"double backward goes dense and needs about {need:,} bytes, over limit_bytes={spec.limit_bytes:,}; "
+            "drop create_graph or raise the limit"
+        )
     warnings.warn(f"double backward through attention goes dense (about {need:,} bytes): it builds the L×S matrix", stacklevel=2)
     if isinstance(spec.choice, Sample):
         raise NotImplementedError("double backward through a Sample is not defined; use Softmax where create_graph=True is needed")
+    query, key, value = inputs[:3]
+    assert query is not None and key is not None and value is not None
     with torch.enable_grad():
         fresh = dataclasses.replace(
             spec,
-            query=inputs[0],
-            key=inputs[1],
-            value=inputs[2],
+            query=query,
+            key=key,
+            value=value,
             key_bias=inputs[3],
             bias=spec.bias if inputs[4] is None else inputs[4],
             beta=spec.beta if inputs[5] is None else inputs[5],
