@@ -50,10 +50,36 @@ struct DotBackward : Scores {
     float* delta = nullptr;                    // (B, h, L) contiguous: Σ dO∘O − dlse, written
 };
 
+// What is read off the weights with the lse known, before dropout. A null pointer: not asked for. Sums over rows are kept
+// in `shares` parts, first axis, to be added up in order.
+struct Read : Scores {
+    static constexpr int kMostSame = 4;
+    const float* lse = nullptr;             // (B, h, L) contiguous, as are all outputs
+    int64_t shares = 1;
+    float *entropy = nullptr, *mass = nullptr, *max_logit = nullptr, *sink = nullptr, *at = nullptr, *by_query = nullptr;  // (B, h, L)
+    double* received = nullptr;             // (shares, B, h, S)
+    double* distance = nullptr;             // (shares, B, h, 2·side + 1)
+    double* pooled = nullptr;               // (shares, B, h, pooled_rows, pooled_columns)
+    int64_t side = 0, pooled_rows = 0, pooled_columns = 0, sinks_read = 0;
+    float* top_weights = nullptr;           // (B, h, L, top), heaviest first, 0 and −1 where a row sees fewer
+    int64_t* top_keys = nullptr;
+    int64_t top = 0;
+    const int64_t* at_keys = nullptr;       // (B, h, L)
+    const float* norms = nullptr;           // (B, h, S) of the values, finite
+    const int64_t* chosen = nullptr;        // (chosen_count,) rows to copy whole
+    int64_t chosen_count = 0;
+    float* rows = nullptr;                  // (B, h, chosen_count, S), zero where hidden: cleared by the caller
+    int same_count = 0;
+    const int32_t *same_rows[kMostSame] = {}, *same_keys[kMostSame] = {};  // ids (B, L) and (B, S)
+    bool same_itself[kMostSame] = {};
+    float* same[kMostSame] = {};            // (B, h, L)
+};
+
 // X(function, argument struct): a new kernel adds a line here and a file that defines it.
 #define REGARD_KERNELS(X)        \
     X(dot_forward, DotForward)   \
-    X(dot_backward, DotBackward)
+    X(dot_backward, DotBackward) \
+    X(read, Read)
 
 struct Kernels {
     const char* name;

@@ -117,6 +117,49 @@ void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::hand
     run(kernels().dot_backward, a, threads);
 }
 
+// wanted: addresses of outputs and inputs, and counts, by the names of `Read`; what is absent is not read.
+void read_weights(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle ranges, int64_t lse, nb::dict wanted) {
+    Read a;
+    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, ranges, 0);
+    const auto number = [&](const std::string& name) {
+        PyObject* found = PyDict_GetItemString(wanted.ptr(), name.c_str());
+        return found ? nb::cast<int64_t>(nb::handle(found)) : 0;
+    };
+    a.lse = (const float*)lse;
+    a.shares = number("shares");
+    a.entropy = (float*)number("entropy");
+    a.mass = (float*)number("mass");
+    a.max_logit = (float*)number("max_logit");
+    a.sink = (float*)number("sink");
+    a.sinks_read = number("sinks_read");
+    a.at = (float*)number("at");
+    a.at_keys = (const int64_t*)number("at_keys");
+    a.by_query = (float*)number("by_query");
+    a.norms = (const float*)number("norms");
+    a.received = (double*)number("received");
+    a.distance = (double*)number("distance");
+    a.side = number("side");
+    a.pooled = (double*)number("pooled");
+    a.pooled_rows = number("pooled_rows");
+    a.pooled_columns = number("pooled_columns");
+    a.top_weights = (float*)number("top_weights");
+    a.top_keys = (int64_t*)number("top_keys");
+    a.top = number("top");
+    a.chosen = (const int64_t*)number("chosen");
+    a.chosen_count = number("chosen_count");
+    a.rows = (float*)number("rows");
+    a.same_count = (int)number("same_count");
+    if (a.same_count > Read::kMostSame) throw nb::value_error("too many Same readings for one pass");
+    for (int i = 0; i < a.same_count; ++i) {
+        const std::string n = std::to_string(i);
+        a.same[i] = (float*)number("same" + n);
+        a.same_rows[i] = (const int32_t*)number("same_rows" + n);
+        a.same_keys[i] = (const int32_t*)number("same_keys" + n);
+        a.same_itself[i] = number("same_itself" + n) != 0;
+    }
+    run(kernels().read, a, threads);
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -139,6 +182,8 @@ NB_MODULE(_native, module) {
         nb::arg("name").none(), "Run the kernels with this instruction set; None goes back to the widest.");
     module.def("dot_forward", &dot_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
                nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
+    module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
+               nb::arg("lse"), nb::arg("wanted"));
     module.def("dot_backward", &dot_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
                nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"),
                nb::arg("grad_lse"), nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_key_bias"), nb::arg("delta"));

@@ -63,6 +63,21 @@ REGARD_INLINE Float max(Float a, Float b) {
 #endif
 }
 
+// Whether any lane of a comparison is true.
+REGARD_INLINE bool any(Int mask) {
+#if defined(__AVX512F__)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(__x86_64__)
+    return _mm_movemask_ps((__m128)mask) != 0;
+#else
+    int32_t all = 0;
+    for (int i = 0; i < kLanes; ++i) all |= mask[i];
+    return all != 0;
+#endif
+}
+
 REGARD_INLINE float horizontal_sum(Float v) {
     float lanes[kLanes];
     store(lanes, v);

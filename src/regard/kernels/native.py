@@ -5,6 +5,7 @@ Axes: B batch, h heads, k key heads, L queries, S keys, d width, dv value width.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from ..choices import Softmax
 from . import native_ops as ops
+from . import native_read
 from .spec import Result, Spec
 from .streamed import Streamed, _twice
 from .tiles import finite
@@ -83,8 +85,15 @@ class Native:
         else:
             arguments: tuple[Any, ...] = (*inputs, spans, *numbers)
             output, lse = ops.forward(*arguments)
-        readings = _STREAMED.read(spec, lse.detach()) if spec.readings else {}
-        return Result(output, lse, readings=readings)
+        return Result(output, lse, readings=self._read(spec, lse.detach(), spans) if spec.readings else {})
+
+    @staticmethod
+    def _read(spec: Spec, lse: Tensor, spans: Tensor | None) -> dict[str, Any]:
+        ours, rest = native_read.split(spec.readings)
+        found = native_read.read(spec, ours, lse, spans) if ours else {}
+        if rest:  # readings of the user's own, or a second of a kind
+            found |= _STREAMED.read(dataclasses.replace(spec, readings=rest), lse)
+        return found
 
     @staticmethod
     def _spans(spec: Spec) -> Tensor | None:

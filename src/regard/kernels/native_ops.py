@@ -21,15 +21,15 @@ except ImportError:  # built without a compiler: `streamed` and `fused` do the w
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
 
 
-def _view(x: Tensor) -> tuple[int, ...]:
+def view(x: Tensor) -> tuple[int, ...]:
     return (x.data_ptr(), *x.stride())
 
 
-def _address(x: Tensor | None) -> int:
+def address(x: Tensor | None) -> int:
     return 0 if x is None else x.data_ptr()
 
 
-def _scores(
+def score_arguments(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -64,12 +64,12 @@ def _scores(
         (
             (B, h, k, L, S, d, value.shape[3], TYPES[query.dtype], torch.get_num_threads()),
             (scale, cap, beta),
-            _view(query),
-            _view(key),
-            _view(value),
-            None if key_bias is None else _view(key_bias),
+            view(query),
+            view(key),
+            view(value),
+            None if key_bias is None else view(key_bias),
             ranges,
-            _address(sinks),
+            address(sinks),
         ),
         (key_bias, sinks),
     )
@@ -95,10 +95,10 @@ def forward(
     beta: float,
 ) -> tuple[Tensor, Tensor]:
     """softmax(β·cap(scale·q·k + key_bias))·v over the spans' keys: output (B, h, L, dv) and lse (B, h, L)."""
-    arguments, _alive = _scores(query, key, value, key_bias, sinks, spans, scale, cap, beta)
+    arguments, _alive = score_arguments(query, key, value, key_bias, sinks, spans, scale, cap, beta)
     out = empty_output(query, value.shape[3])
     lse = query.new_empty(query.shape[:3], dtype=torch.float32)
-    _native.dot_forward(*arguments, _view(out), lse.data_ptr())
+    _native.dot_forward(*arguments, view(out), lse.data_ptr())
     return out, lse
 
 
@@ -118,7 +118,7 @@ def backward(
     beta: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, key_bias and sinks; the last two are empty where there is no such input."""
-    arguments, alive = _scores(query, key, value, key_bias, sinks, spans, scale, cap, beta)
+    arguments, alive = score_arguments(query, key, value, key_bias, sinks, spans, scale, cap, beta)
     B, h = query.shape[:2]
     k, S = key.shape[1:3]
     grads = [torch.empty_like(x) for x in (query, key, value)]
@@ -129,11 +129,11 @@ def backward(
     grad_out = grad_out.to(query.dtype)
     _native.dot_backward(
         *arguments,
-        _view(out),
+        view(out),
         lse.data_ptr(),
-        _view(grad_out),
-        _address(grad_lse),
-        *map(_view, grads),
+        view(grad_out),
+        address(grad_lse),
+        *map(view, grads),
         grad_key_bias.data_ptr() if key_bias is not None else 0,
         delta.data_ptr(),
     )
@@ -212,4 +212,4 @@ def _pull_back(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tu
 
 dot_attention.register_autograd(_pull_back, setup_context=_save)
 
-__all__ = ["backward", "dot_attention", "dot_attention_backward", "empty_output", "forward"]
+__all__ = ["address", "backward", "dot_attention", "dot_attention_backward", "empty_output", "forward", "score_arguments", "view"]

@@ -1,0 +1,82 @@
+// The Gaussian score −½‖q − k‖² of a tile of queries and keys, and its gradient. The difference is taken pair by pair:
+// expanding the square would cancel.
+#pragma once
+#include "across.h"
+#include "scores.h"
+
+namespace regard::REGARD_ISA {
+namespace {
+
+struct Gaussian {
+    const Scores& a;
+    Pack key;            // panels
+    const int64_t hidden;
+    const float factor;  // −‖q − k‖² times this is in base 2
+
+    Gaussian(const Scores& a_, const float*)
+        : a(a_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), hidden(a_.width), factor(0.5f * a_.beta * kLog2e) {}
+
+    int64_t tasks() const { return 0; }
+    void task(int64_t) {}
+
+    int64_t row_floats() const { return round_up(hidden * kRows, kLanes); }
+    bool take(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
+        const Matrix q(a.query, a.type, batch, head);
+        for (int64_t i = hidden * kRows; i < row_floats(); ++i) to[i] = 0;
+        for (int64_t c = 0; c < hidden; ++c)
+            for (int64_t i = 0; i < kRows; ++i) to[c * kRows + i] = i < count ? q.at(first + i, c) : 0.0f;
+        return finite(to, row_floats());
+    }
+
+    void tile(Float (&acc)[kRows][2], int64_t pair, int64_t panel, const float* rows) const {
+        const float* k = key.panel(pair, panel);
+        for (int64_t c = 0; c < hidden; ++c) {
+            const Float right[2] = {load(k + c * kPanel), load(k + c * kPanel + kLanes)};
+#pragma GCC unroll 16
+            for (int i = 0; i < kRows; ++i) {
+                const Float left = splat(rows[c * kRows + i]);
+#pragma GCC unroll 2
+                for (int half = 0; half < 2; ++half) {
+                    const Float gap = right[half] - left;
+                    acc[i][half] -= gap * gap;
+                }
+            }
+        }
+    }
+
+    // dq_c += Σ_j dS·(k − q)   dk_c −= Σ_i dS·(k − q)
+    template <bool Careful>
+    void pull(int64_t pair, int64_t first_panel, const uint8_t* seen, int64_t panels, const float* rows, const float* slopes, int64_t ld, float* grad_rows,
+              float* grad_keys, float*) const {
+        const float* k = key.panel(pair, first_panel);
+        for (int64_t c = 0; c < hidden; ++c) {
+            Float across[kRows];
+            for (int i = 0; i < kRows; ++i) across[i] = Float{};
+            for (int64_t p = 0; p < panels; ++p) {
+                if (!seen[p]) continue;
+                const int64_t column = (p * hidden + c) * kPanel;
+                for (int half = 0; half < 2; ++half) {
+                    const Float right = load(k + column + half * kLanes);
+                    Float down = load(grad_keys + column + half * kLanes);
+                    const float* s = slopes + p * kPanel + half * kLanes;
+#pragma GCC unroll 16
+                    for (int i = 0; i < kRows; ++i) {
+                        const Float slope = load(s + i * ld);
+                        Float gap = right - splat(rows[c * kRows + i]);
+                        if (Careful) gap = select(slope == 0.0f, Float{}, gap);
+                        across[i] += slope * gap;
+                        down -= slope * gap;
+                    }
+                    store(grad_keys + column + half * kLanes, down);
+                }
+            }
+            add_across(across, grad_rows + c * kRows);
+        }
+    }
+
+    float settle(int64_t) const { return a.beta; }
+    static constexpr bool kExtra = false;
+};
+
+}  // namespace
+}  // namespace regard::REGARD_ISA

@@ -1,0 +1,11 @@
+// Attention under a Gaussian kernel, backward.
+#include "gaussian.h"
+#include "stream_backward.h"
+
+namespace regard::REGARD_ISA {
+
+void gaussian_backward(const DotBackward& a, Crew& crew) {
+    if (a.batch && a.heads && a.queries) StreamBackward<Gaussian>(a, nullptr, nullptr, crew).run();
+}
+
+}  // namespace regard::REGARD_ISA

@@ -1,0 +1,11 @@
+// Attention under a Gaussian kernel (Nadaraya–Watson regression), forward.
+#include "gaussian.h"
+#include "stream_forward.h"
+
+namespace regard::REGARD_ISA {
+
+void gaussian_forward(const DotForward& a, Crew& crew) {
+    if (a.batch && a.heads && a.queries) StreamForward<Gaussian>(a, nullptr, crew).run();
+}
+
+}  // namespace regard::REGARD_ISA

@@ -1,0 +1,284 @@
+// Readings of dot-product attention: one more pass over the scores, weights p = 2^(s − lse) made, looked at and dropped.
+//
+// A task takes every n-th block of queries of one head, so that what is summed over rows is its own (a share).
+#include "scores.h"
+
+namespace regard::REGARD_ISA {
+namespace {
+
+constexpr int64_t kScoreRow = kBlock + kLanes;
+constexpr int kGroups = 8;
+constexpr int64_t kQueries = kGroups * kRows;
+
+REGARD_INLINE float sum_of(const float* x, int64_t n) {
+    Float sum{};
+    int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) sum += load(x + j);
+    float total = n >= kLanes ? horizontal_sum(sum) : 0.0f;
+    for (; j < n; ++j) total += x[j];
+    return total;
+}
+
+struct Reader {
+    const Read& a;
+    Crew& crew;
+    Pack key;
+    Bias bias;
+    Post post;
+    const int64_t blocks, cells;  // query blocks of a head; cells of its pooled map
+    Scratch scratch;
+
+    Reader(const Read& a_, Crew& crew_)
+        : a(a_), crew(crew_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), post(a_),
+          blocks(ceil_div(a_.queries, kQueries)), cells(a_.pooled_rows * a_.pooled_columns), scratch(4 * crew_.threads() * slot()) {}
+
+    int64_t slot() const { return kRows * kScoreRow + round_up(kQueries * a.width, kLanes); }
+
+    struct Row {
+        float best = -INFINITY;          // raw, in stored units
+        float threshold = -INFINITY;     // of the lightest of the top, as an exponent
+        double entropy = 0, mass = 0, by_query = 0, sink = 0, at = 0, same[Read::kMostSame] = {};
+    };
+
+    // Where one (share, head) keeps its sums over rows.
+    struct Sums {
+        double *received, *distance, *pooled;
+    };
+
+    void task(int64_t index, int worker) {
+        const int64_t row = index / a.shares, share = index % a.shares, batch = row / a.heads, head = row % a.heads;
+        const int64_t pair = batch * a.key_heads + head / (a.heads / a.key_heads), slice = share * a.batch * a.heads + row;
+        const Sums sums{a.received ? a.received + slice * a.keys : nullptr, a.distance ? a.distance + slice * (2 * a.side + 1) : nullptr,
+                        a.pooled ? a.pooled + slice * cells : nullptr};
+        if (sums.received) std::memset(sums.received, 0, 8 * a.keys);
+        if (sums.distance) std::memset(sums.distance, 0, 8 * (2 * a.side + 1));
+        if (sums.pooled) std::memset(sums.pooled, 0, 8 * cells);
+        float* weights = scratch.floats() + worker * slot();
+        float* query = weights + kRows * kScoreRow;
+        Seen seen;
+        for (int64_t block = share; block < blocks; block += a.shares) {
+            const int64_t first = block * kQueries, count = min(kQueries, a.queries - first);
+            pack_queries(batch, head, first, count, query);
+            Group group[kGroups];
+            Row state[kQueries];
+            int64_t low = a.keys, high = 0;
+            const int used = (int)ceil_div(count, kRows);
+            for (int g = 0; g < used; ++g) {
+                group[g] = Group(a.spans, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows), a.keys);
+                group[g].extent(low, high);
+            }
+            for (int64_t i = 0; a.top && i < count * a.top; ++i) {
+                a.top_weights[(row * a.queries + first) * a.top + i] = 0;
+                a.top_keys[(row * a.queries + first) * a.top + i] = -1;
+            }
+            for (int64_t begin = low / kPanel * kPanel; begin < high; begin += kBlock) {
+                const int64_t end = min(begin + kBlock, high);
+                for (int g = 0; g < used; ++g) {
+                    if (!group[g].look(begin, end, seen)) continue;
+                    const int64_t top = first + g * kRows;
+                    scores(state + g * kRows, seen, begin, pair, row, query + g * kRows * a.width, weights);
+                    for (int i = 0; i < group[g].rows; ++i) weigh(state[g * kRows + i], seen, begin, row, top + i, weights + i * kScoreRow);
+                    if (sums.received) receive(seen, begin, end, group[g].rows, weights, sums.received);
+                    for (int i = 0; i < group[g].rows; ++i) spread(state[g * kRows + i], seen, begin, end, row, top + i, weights + i * kScoreRow, sums);
+                }
+                if (crew.stopped(worker)) return;
+            }
+            for (int64_t i = 0; i < count; ++i) finish(state[i], row * a.queries + first + i);
+        }
+    }
+
+    void pack_queries(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
+        const Matrix q(a.query, a.type, batch, head);
+        for (int64_t i = 0; i < round_up(count, kRows); ++i)
+            for (int64_t k = 0; k < a.width; ++k) to[(i / kRows * a.width + k) * kRows + i % kRows] = i < count ? q.at(first + i, k) : 0.0f;
+    }
+
+    // Scores of one row group, in stored units, −∞ where hidden; and the largest of each row.
+    void scores(Row* state, const Seen& seen, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
+        Float best[kRows];
+        for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
+        const float* key_bias = bias.row(row);
+        for (int64_t p = 0; p < kPanels; ++p) {
+            if (seen.panel[p] == kNone) continue;
+            Float acc[kRows][2];
+            clear(acc);
+            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
+            if (!post.plain) {
+                const float* b = key_bias ? key_bias + begin + p * kPanel : nullptr;
+                for (int i = 0; i < kRows; ++i)
+                    for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
+            }
+            if (seen.panel[p] == kSome) {
+                uint32_t bits[kRows];
+                panel_bits(seen, begin, p, bits);
+                for (int i = 0; i < kRows; ++i)
+                    for (int c = 0; c < 2; ++c) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], splat(-INFINITY));
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < kRows; ++i) {
+                store(to + i * kScoreRow + p * kPanel, acc[i][0]);
+                store(to + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
+                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
+            }
+        }
+        for (int i = 0; i < kRows; ++i) {
+            const float top = horizontal_max(best[i]);
+            if (top > state[i].best) state[i].best = top;
+        }
+    }
+
+    // Scores become weights; what is summed along a row is summed here.
+    void weigh(Row& state, const Seen& seen, int64_t begin, int64_t row, int64_t i, float* s) const {
+        const float lse = a.lse[row * a.queries + i];
+        const Float shift = splat(lse == -INFINITY ? INFINITY : lse * kLog2e);
+        const float* norms = a.norms ? a.norms + row * a.keys + begin : nullptr;
+        Float entropy{}, mass{}, by_query{};
+        for (int64_t p = 0; p < kPanels; ++p) {
+            if (seen.panel[p] == kNone) continue;
+            float* at = s + p * kPanel;
+            Float x[2];
+#pragma GCC unroll 2
+            for (int c = 0; c < 2; ++c) {
+                x[c] = max(splat(-200.0f), load(at + c * kLanes) * post.factor - shift);  // finite, so that 0 · x is 0
+                const Float weight = exp2(x[c]);
+                store(at + c * kLanes, weight);
+                mass += weight;
+                entropy += weight * x[c];
+            }
+            if (norms) {
+                if (begin + (p + 1) * kPanel <= a.keys) {
+                    by_query += load(at) * load(norms + p * kPanel) + load(at + kLanes) * load(norms + p * kPanel + kLanes);
+                } else {
+                    for (int64_t j = p * kPanel; begin + j < a.keys; ++j) state.by_query += s[j] * norms[j];
+                }
+            }
+            if (a.top && any(max(x[0], x[1]) > state.threshold)) insert(state, x, at, begin + p * kPanel, row * a.queries + i);
+        }
+        state.entropy -= horizontal_sum(entropy);
+        state.mass += horizontal_sum(mass);
+        state.by_query += horizontal_sum(by_query);
+    }
+
+    // Puts a panel's heavy keys into the row's list; rare once the list has filled.
+    void insert(Row& state, const Float (&x)[2], const float* weights, int64_t first, int64_t at) const {
+        float exponent[2 * kLanes];
+        store(exponent, x[0]);
+        store(exponent + kLanes, x[1]);
+        float* heavy = a.top_weights + at * a.top;
+        int64_t* keys = a.top_keys + at * a.top;
+        for (int64_t j = 0; j < kPanel; ++j) {
+            const float weight = weights[j];
+            if (!(exponent[j] > state.threshold) || !(weight > heavy[a.top - 1])) continue;
+            int64_t place = a.top - 1;
+            for (; place > 0 && heavy[place - 1] < weight; --place) {
+                heavy[place] = heavy[place - 1];
+                keys[place] = keys[place - 1];
+            }
+            heavy[place] = weight;
+            keys[place] = first + j;
+            if (heavy[a.top - 1] > 0) state.threshold = ::log2f(heavy[a.top - 1]) - 1e-4f;  // a little low: the weight decides
+        }
+    }
+
+    void receive(const Seen& seen, int64_t begin, int64_t end, int rows, const float* weights, double* received) const {
+        for (int64_t p = 0; p < kPanels; ++p) {
+            if (seen.panel[p] == kNone) continue;
+            float total[2 * kLanes];
+            for (int c = 0; c < 2; ++c) {
+                Float sum{};
+                for (int i = 0; i < rows; ++i) sum += load(weights + i * kScoreRow + p * kPanel + c * kLanes);
+                store(total + c * kLanes, sum);
+            }
+            double* to = received + begin + p * kPanel;
+            const int64_t count = min(kPanel, end - begin - p * kPanel);
+            for (int64_t j = 0; j < count; ++j) to[j] += total[j];
+        }
+    }
+
+    // Sums over stretches of a row (distance bins, cells of the map, first keys), and single weights.
+    void spread(Row& state, const Seen& seen, int64_t begin, int64_t end, int64_t row, int64_t i, const float* w, const Sums& sums) const {
+        for (int64_t p = 0; p < kPanels;) {
+            if (seen.panel[p] == kNone) {
+                ++p;
+                continue;
+            }
+            const int64_t from = p * kPanel;
+            while (p < kPanels && seen.panel[p] != kNone) ++p;
+            const int64_t to = min(p * kPanel, end - begin);
+            if (a.distance || a.pooled || a.sink) stretches(state, begin, from, to, i, w, sums);
+            for (int s = 0; s < a.same_count; ++s) state.same[s] += same(s, begin, from, to, row / a.heads, i, w);
+            if (a.at) {
+                const int64_t wanted = a.at_keys[row * a.queries + i] - begin;
+                if (wanted >= from && wanted < to) state.at = w[wanted];
+            }
+            for (int64_t n = 0; n < a.chosen_count; ++n)
+                if (a.chosen[n] == i) std::memcpy(a.rows + (row * a.chosen_count + n) * a.keys + begin + from, w + from, 4 * (to - from));
+        }
+    }
+
+    void stretches(Row& state, int64_t begin, int64_t from, int64_t to, int64_t i, const float* w, const Sums& sums) const {
+        const int64_t self = i + a.keys - a.queries;  // the key that stands where the query does
+        double* cell = sums.pooled ? sums.pooled + i * a.pooled_rows / a.queries * a.pooled_columns : nullptr;
+        for (int64_t j = from; j < to;) {
+            int64_t stop = to, bin = 0, column = 0;
+            if (sums.distance) {
+                const int64_t offset = begin + j - self, far = offset < 0 ? -offset : offset;
+                const int64_t number = far == 0 ? 0 : far == 1 ? 1 : 65 - __builtin_clzll((unsigned long long)(far - 1));
+                const int64_t nearest = number < 3 ? number : ((int64_t)1 << (number - 2)) + 1, farthest = number < 3 ? number : (int64_t)1 << (number - 1);
+                bin = a.side + (offset < 0 ? -number : number);
+                stop = min(stop, (offset < 0 ? self - nearest : self + farthest) + 1 - begin);
+            }
+            if (cell) {
+                column = (begin + j) * a.pooled_columns / a.keys;
+                stop = min(stop, ceil_div((column + 1) * a.keys, a.pooled_columns) - begin);
+            }
+            const bool first_keys = a.sink && begin + j < a.sinks_read;
+            if (first_keys) stop = min(stop, a.sinks_read - begin);
+            const float total = sum_of(w + j, stop - j);
+            if (sums.distance) sums.distance[bin] += total;
+            if (cell) cell[column] += total;
+            if (first_keys) state.sink += total;
+            j = stop;
+        }
+    }
+
+    // The mass on keys that carry the row's id.
+    double same(int s, int64_t begin, int64_t from, int64_t to, int64_t batch, int64_t i, const float* w) const {
+        const int32_t id = a.same_rows[s][batch * a.queries + i];
+        const int32_t* ids = a.same_keys[s] + batch * a.keys + begin;
+        const int64_t self = a.same_itself[s] ? -1 : i + a.keys - a.queries - begin;
+        Float sum{};
+        double rest = 0;
+        int64_t j = from;
+        for (; j + kLanes <= to; j += kLanes) {
+            Int match = *(const LooseInt*)(ids + j) == id;
+            if (self >= j && self < j + kLanes) match &= lane_numbers() != (int32_t)(self - j);
+            sum += select(match, load(w + j), Float{});
+        }
+        for (; j < to; ++j)
+            if (ids[j] == id && j != self) rest += w[j];
+        return rest + horizontal_sum(sum);
+    }
+
+    void finish(const Row& state, int64_t at) const {
+        if (a.entropy) a.entropy[at] = (float)(state.entropy * kLn2);
+        if (a.mass) a.mass[at] = (float)state.mass;
+        if (a.max_logit) a.max_logit[at] = state.best == -INFINITY ? -INFINITY : (float)((double)state.best * post.factor * kLn2);
+        if (a.sink) a.sink[at] = (float)state.sink;
+        if (a.at) a.at[at] = (float)state.at;
+        if (a.by_query) a.by_query[at] = (float)state.by_query;
+        for (int s = 0; s < a.same_count; ++s) a.same[s][at] = (float)state.same[s];
+    }
+};
+
+}  // namespace
+
+void read(const Read& a, Crew& crew) {
+    if (!a.batch || !a.heads || !a.queries || !a.keys) return;
+    Reader reader(a, crew);
+    Pack* const packs[] = {&reader.key};
+    pack_all(packs, 1, crew);
+    crew.run(a.batch * a.heads * a.shares, [](void* context, int64_t index, int worker) { ((Reader*)context)->task(index, worker); }, &reader);
+}
+
+}  // namespace regard::REGARD_ISA

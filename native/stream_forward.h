@@ -1,0 +1,222 @@
+// Attention under any rule that can fill a tile of scores, forward: softmax(scores)·V and the log-sum-exp, in one pass.
+//
+// A task is a block of queries of one head; it takes kBlock keys at a time, as dot_forward does. Narrow values (a regression
+// has one column) are kept transposed and summed in the lanes of their keys; wide ones go through the register tile.
+//
+// A Rule has: key (a Pack in panels), row_floats() and take() for a group of rows, tile() for kRows × kPanel raw scores, and
+// `factor`, above zero, that brings a raw score to base 2.
+#pragma once
+#include "scores.h"
+
+namespace regard::REGARD_ISA {
+namespace {
+
+constexpr int64_t kNarrow = 8;  // values up to this wide are summed in the lanes
+constexpr int64_t kScoreRow = kBlock + kLanes;
+constexpr int64_t kMostGroups = 8;
+
+template <class Rule>
+struct StreamForward {
+    const DotForward& a;
+    Crew& crew;
+    Rule rule;
+    Post post;
+    const bool narrow;
+    Pack value;
+    const int64_t width, groups, blocks, row_floats, out_floats;  // width: floats an output row is kept in
+    Scratch scratch;
+
+    // Fewer groups in a task when there are few rows in all; by shape alone, so that threads change nothing.
+    static int64_t groups_for(const DotForward& a) { return max(1, min(kMostGroups, a.batch * a.heads * ceil_div(a.queries, kRows) / 16)); }
+
+    StreamForward(const DotForward& a_, const float* vector, Crew& crew_)
+        : a(a_), crew(crew_), rule(a_, vector), post(a_), narrow(a_.value_width <= kNarrow),
+          value(a_.value, a_.type, narrow ? Layout::panels : Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width),
+          width(narrow ? a_.value_width * kLanes : value.width), groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
+          row_floats(rule.row_floats()), out_floats(kRows * width), scratch(4 * crew_.threads() * slot()) {
+        post.factor = rule.factor;
+    }
+
+    int64_t slot() const { return kRows * kScoreRow + groups * (row_floats + out_floats); }
+
+    struct State {
+        Group group;
+        float top[kRows];     // running maximum of the raw scores
+        double total[kRows];  // running Σ 2^(s − top)
+    };
+
+    void run() {
+        Pack* const packs[] = {&rule.key, &value};
+        pack_all(packs, 2, crew);
+        crew.run(rule.tasks(), [](void* self, int64_t index, int) { ((StreamForward*)self)->rule.task(index); }, this);
+        crew.run(a.batch * a.heads * blocks, [](void* self, int64_t index, int worker) { ((StreamForward*)self)->task(index, worker); }, this);
+    }
+
+    void task(int64_t index, int worker) {
+        const int64_t row = index / blocks, batch = row / a.heads, head = row % a.heads;
+        const int64_t pair = batch * a.key_heads + head / (a.heads / a.key_heads);
+        const int64_t first = (blocks - 1 - index % blocks) * groups * kRows;  // causal rows: the long ones first
+        const int64_t count = min(groups * kRows, a.queries - first), used = ceil_div(count, kRows);
+        float* scores = scratch.floats() + worker * slot();
+        float* rows = scores + kRows * kScoreRow;
+        float* out = rows + groups * row_floats;
+        State state[kMostGroups];
+        int64_t low = a.keys, high = 0;
+        for (int64_t g = 0; g < used; ++g) {
+            State& s = state[g];
+            const int64_t mine = min(kRows, count - g * kRows);
+            s.group = Group(a.spans, batch, head, first + g * kRows, (int)mine, a.keys);
+            s.group.extent(low, high);
+            rule.take(batch, head, first + g * kRows, mine, rows + g * row_floats);
+            for (int i = 0; i < kRows; ++i) {
+                s.top[i] = -INFINITY;
+                s.total[i] = 0;
+            }
+        }
+        std::memset(out, 0, 4 * used * out_floats);
+        low = low / kPanel * kPanel;
+        Seen seen;
+        for (int64_t begin = low; begin < high; begin += kBlock) {
+            const int64_t end = min(begin + kBlock, high);
+            for (int64_t g = 0; g < used; ++g)
+                if (state[g].group.look(begin, end, seen)) step(state[g], seen, begin, pair, rows + g * row_floats, scores, out + g * out_floats);
+            if (crew.stopped(worker)) return;
+        }
+        for (int64_t i = 0; i < count; ++i) finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
+    }
+
+    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* rows, float* scores, float* out) const {
+        Float best[kRows];
+        for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
+        for (int64_t p = 0; p < kPanels; ++p) {
+            if (seen.panel[p] == kNone) continue;
+            Float acc[kRows][2];
+            clear(acc);
+            rule.tile(acc, pair, begin / kPanel + p, rows);
+            if (seen.panel[p] == kSome) {
+                uint32_t bits[kRows];
+                panel_bits(seen, begin, p, bits);
+                for (int i = 0; i < kRows; ++i)
+                    for (int c = 0; c < 2; ++c) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], splat(-INFINITY));
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < kRows; ++i) {
+                store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
+                store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
+                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
+            }
+        }
+        float decay[kRows];
+        for (int i = 0; i < kRows; ++i) {
+            const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
+            const float safe = now == -INFINITY ? 0.0f : now;
+            decay[i] = before == -INFINITY ? 0.0f : before == now ? 1.0f : ::exp2f((before - safe) * rule.factor);
+            const Float shift = splat(safe * rule.factor);
+            Float sum[2] = {Float{}, Float{}};
+            float* s = scores + i * kScoreRow;
+            for (int64_t p = 0; p < kPanels; ++p) {
+                if (seen.panel[p] == kNone) continue;
+#pragma GCC unroll 2
+                for (int c = 0; c < 2; ++c) {
+                    const Float weight = exp2(load(s + p * kPanel + c * kLanes) * rule.factor - shift);
+                    store(s + p * kPanel + c * kLanes, weight);
+                    sum[c] += weight;
+                }
+            }
+            state.top[i] = now;
+            state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
+        }
+        const bool careful = touches_dirty(seen, begin, pair);
+        if (narrow) {
+            int64_t column = 0;
+            for (; column + 4 <= a.value_width; column += 4) gather_lanes<4>(seen, begin, pair, column, careful, scores, decay, out);
+            for (; column < a.value_width; ++column) gather_lanes<1>(seen, begin, pair, column, careful, scores, decay, out);
+        } else if (careful) {
+            gather_apart(seen, begin, pair, scores, decay, out);
+        } else {
+            int64_t column = 0;
+            for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
+            if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
+        }
+    }
+
+    // Columns of a narrow output, each kept as kLanes partial sums. Hidden values are never multiplied: they could be NaN.
+    template <int Columns>
+    void gather_lanes(const Seen& seen, int64_t begin, int64_t pair, int64_t column, bool careful, const float* weights, const float* decay, float* out) const {
+        for (int i = 0; i < kRows; ++i) {
+            Float acc[2][Columns];
+            clear(acc);
+            for (int64_t p = 0; p < kPanels; ++p) {
+                if (seen.panel[p] == kNone) continue;
+                const float* v = value.panel(pair, begin / kPanel + p) + column * kPanel;
+                const float* w = weights + i * kScoreRow + p * kPanel;
+                uint32_t bits[kRows];
+                const bool masked = careful && seen.panel[p] == kSome;
+                if (masked) panel_bits(seen, begin, p, bits);
+#pragma GCC unroll 2
+                for (int c = 0; c < 2; ++c) {
+                    const Float weight = load(w + c * kLanes);
+#pragma GCC unroll 4
+                    for (int k = 0; k < Columns; ++k) {
+                        Float x = load(v + k * kPanel + c * kLanes);
+                        if (masked) x = select(lanes_of(bits[i], c * kLanes), x, Float{});
+                        acc[c][k] += weight * x;
+                    }
+                }
+            }
+            for (int k = 0; k < Columns; ++k) {
+                float* o = out + i * width + (column + k) * kLanes;
+                store(o, load(o) * decay[i] + (acc[0][k] + acc[1][k]));
+            }
+        }
+    }
+
+    // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
+    template <int Columns>
+    void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
+        const float* v = value.at(pair) + column;
+        Float acc[kRows][Columns];
+        clear(acc);
+        for (int s = 0; s < seen.count;) {
+            const int64_t from = seen.segment[s].begin;
+            int64_t to = seen.segment[s].end;
+            for (++s; s < seen.count && seen.segment[s].begin == to; ++s) to = seen.segment[s].end;
+            multiply(acc, weights + (from - begin), kScoreRow, 1, v + from * width, width, to - from);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+            for (int c = 0; c < Columns; ++c) {
+                float* o = out + i * width + column + c * kLanes;
+                store(o, load(o) * decay[i] + acc[i][c]);
+            }
+    }
+
+    bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {
+        const uint8_t* dirty = value.dirty(pair) + begin / kPanel;
+        for (int64_t p = 0; p < kPanels; ++p)
+            if (seen.panel[p] == kSome && dirty[p]) return true;
+        return false;
+    }
+
+    // The same row by row, reading no value that the row may not see.
+    void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
+        const float* v = value.at(pair);
+        for (int i = 0; i < kRows; ++i) {
+            for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
+            for (int s = 0; s < seen.count; ++s) {
+                if (!(seen.segment[s].rows >> i & 1)) continue;
+                for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
+                    for (int64_t c = 0; c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
+            }
+        }
+    }
+
+    void finish(int64_t batch, int64_t head, int64_t row, float top, double total, float* out) const {
+        for (int64_t c = 0; narrow && c < a.value_width; ++c) out[c] = horizontal_sum(load(out + c * kLanes));  // never overtakes what it reads
+        finish_row(a, post, batch, head, row, top, total, out);
+    }
+};
+
+}  // namespace
+}  // namespace regard::REGARD_ISA

@@ -1,0 +1,113 @@
+"""The compiled readings pass against readings off the dense float64 weights, on every instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import Softmax, causal, global_tokens, observe, window
+from regard.kernels import KERNELS, native_ops, native_read
+from regard.kernels.native import Native
+from regard.masks import Mask
+from regard.readings import At, Distance, Entropy, MaxLogit, Pooled, Reading, Received, Rows, Same, Sink, TopK, ValueNorm
+
+if native_ops._native is None:
+    pytest.skip(
+        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
+        allow_module_level=True,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _native(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KERNELS, "native", KERNELS.get("native", Native()))
+
+
+@pytest.fixture(params=native_ops._native.instruction_sets())
+def isa(request: pytest.FixtureRequest) -> Iterator[str]:
+    native_ops._native.force_instruction_set(request.param)
+    yield request.param
+    native_ops._native.force_instruction_set(None)
+
+
+def everything(B: int, h: int, L: int, S: int) -> list[Reading]:
+    g = torch.Generator().manual_seed(1)
+    ids = torch.randint(0, 9, (B, max(L, S)), generator=g)
+    far = ids[:, :S] + 2**40 * (ids[:, :S] > 4)  # ids that do not fit 32 bits
+    return [
+        Entropy(),
+        Received(),
+        TopK(5),
+        Distance(),
+        At(torch.randint(-1, S, (B, h, L), generator=g)),
+        Same(ids, ids[:, :S]),
+        Same(ids, far, itself=True, name="same_far"),
+        Pooled(7, 11),
+        Rows([0, 3, -1]),
+        MaxLogit(),
+        Sink(3),
+        ValueNorm(),
+    ]
+
+
+def compare(got: dict[str, Any], want: dict[str, Any]) -> None:
+    assert list(got) == list(want)
+    for name, wanted in want.items():
+        fields = zip(got[name], wanted, strict=True) if isinstance(wanted, tuple) else [(got[name], wanted)]
+        for a, b in fields:
+            if not isinstance(b, Tensor):
+                assert a == b, name
+            elif b.dtype == torch.int64:
+                assert torch.equal(a, b), name
+            else:
+                torch.testing.assert_close(a.double(), b, rtol=2e-5, atol=5e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+@pytest.mark.parametrize(
+    ("B", "h", "k", "L", "S", "mask", "choice"),
+    [
+        (2, 4, 2, 70, 130, None, Softmax()),
+        (1, 2, 2, 90, 90, causal(), Softmax()),
+        (1, 2, 1, 600, 600, causal() & window(100, 0) | global_tokens([5]), Softmax()),
+        (1, 2, 1, 50, 1200, causal(), Softmax(temperature=0.7, sinks=torch.tensor([0.5, 2.0]))),
+        (1, 2, 2, 60, 20, causal(), Softmax()),
+    ],
+)
+def test_every_reading(isa: str, B: int, h: int, k: int, L: int, S: int, mask: Mask | None, choice: Softmax) -> None:
+    g = torch.Generator().manual_seed(0)
+    q, key, v = torch.randn(B, h, L, 32, generator=g), torch.randn(B, k, S, 32, generator=g), torch.randn(B, k, S, 24, generator=g)
+    want = observe(q.double(), key.double(), v.double(), mask=mask, choice=choice, readings=everything(B, h, L, S), kernel="reference")
+    got = observe(q, key, v, mask=mask, choice=choice, readings=everything(B, h, L, S), kernel="native")
+    compare(got.readings, want.readings)
+
+
+def test_threads_change_nothing() -> None:
+    q, k, v = torch.randn(3, 1, 2, 200, 16).unbind()
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for n in (1, 3):
+            torch.set_num_threads(n)
+            found.append(observe(q, k, v, mask=causal(), readings=[Received(), Distance(), Pooled(5, 5)], kernel="native").readings)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0]["received"], found[1]["received"])
+    assert torch.equal(found[0]["distance"].mass, found[1]["distance"].mass)
+    assert torch.equal(found[0]["pooled"], found[1]["pooled"])
+
+
+def test_what_one_pass_cannot_read_is_left_over() -> None:
+    class Mine(Entropy):
+        name = "mine"
+
+    readings = (Entropy(), Mine(), TopK(2), TopK(3))
+    ours, rest = native_read.split(readings)
+    assert ours == [readings[0], readings[2]]
+    assert rest == (readings[1], readings[3])
+    q = torch.randn(1, 1, 9, 4)
+    got = observe(q, q, q, readings=[Entropy(), Mine()], kernel="native").readings
+    torch.testing.assert_close(got["mine"], got["entropy"], rtol=1e-5, atol=1e-6)
