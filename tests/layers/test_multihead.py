@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import Additive, Entmax15, Entropy, attend, causal, padding, window
+from regard import Additive, Alibi, Entmax15, Entropy, attend, causal, padding, window
 from regard.layers.cache import LayerCache
 from regard.layers.multihead import MultiHeadAttention
 from regard.layers.positions import Rotary
@@ -165,3 +165,21 @@ def test_bad_input_says_what_to_do(build, message):
 def test_heads_count_from_zero():
     with pytest.raises(IndexError, match="head 4 asked of 4"):
         MultiHeadAttention(32, heads=4).value_map(4)
+
+
+def test_a_bias_is_added_to_the_scores():
+    layer = MultiHeadAttention(16, heads=2).double()
+    x, bias = torch.randn(2, 5, 16, **DOUBLE), torch.randn(1, 2, 5, 5, **DOUBLE)
+    q, k, v = layer._heads(x, None, None)
+    mixed = torch.softmax(q @ k.mT / 8**0.5 + bias, -1) @ v
+    torch.testing.assert_close(layer(x, bias=bias), layer.out_proj(mixed.transpose(1, 2).flatten(2)))
+    assert torch.equal(layer(x, bias=Alibi(2)), layer.observe(x, bias=Alibi(2))[0])
+    assert not torch.allclose(layer(x, bias=Alibi(2)), layer(x))
+
+
+def test_without_positions_the_order_of_the_tokens_is_not_seen():
+    layer = MultiHeadAttention(16, heads=4, kv_heads=2).double()
+    x, order = torch.randn(2, 7, 16, **DOUBLE), torch.randperm(7)
+    torch.testing.assert_close(layer(x[:, order]), layer(x)[:, order])
+    turned = MultiHeadAttention(16, heads=4, kv_heads=2, rotary=True).double()
+    assert not torch.allclose(turned(x.flip(1)), turned(x).flip(1))

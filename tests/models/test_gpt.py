@@ -194,3 +194,22 @@ def closes(row: list[int]) -> bool:
         elif token >= 6 and token != opener + 6:
             return False
     return True
+
+
+def test_half_precision_stays_close():
+    """Under autocast, as training does it, and with the weights themselves in bfloat16, as large models are run."""
+    for shape in ("gpt2", "llama"):
+        model = small(shape).float()
+        with torch.no_grad():
+            exact = model(IDS)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                mixed, cache = model(IDS), model.new_cache()
+                cached = torch.cat([model(IDS[:, :9], cache), model(IDS[:, 9:], cache)], 1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            model.loss(IDS, IDS.roll(-1, 1)).backward()
+        spread = exact.std()
+        assert (mixed - exact).abs().max() < 0.15 * spread
+        assert (cached - exact).abs().max() < 0.15 * spread
+        assert all(p.grad is not None and p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in model.parameters())
+        with torch.no_grad():
+            assert (model.bfloat16()(IDS) - exact).abs().max() < 0.25 * spread

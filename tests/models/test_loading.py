@@ -243,6 +243,13 @@ def edit_weights(folder: Path, remove: str | None = None, **add: torch.Tensor) -
     save_file(weights | add, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def test_a_folder_without_a_head_is_tied(folder):
+    config = json.loads((folder / "config.json").read_text())
+    del config["tie_word_embeddings"]
+    (folder / "config.json").write_text(json.dumps(config))
+    assert Gpt.from_folder(folder).head is None
+
+
 def test_missing_tensors_are_named(folder):
     edit_weights(folder, remove="model.layers.1.self_attn.k_proj.weight")
     with pytest.raises(ValueError, match=r"lacks model\.layers\.1\.self_attn\.k_proj\.weight; is a shard missing"):

@@ -42,6 +42,13 @@ def test_padding_changes_nothing(shape):
         torch.testing.assert_close(together[row], alone[0])
 
 
+def test_an_empty_source_gives_ordinary_numbers():
+    model = small()
+    alone = model(SOURCE, torch.zeros(3, dtype=torch.long), TARGET)
+    assert alone.isfinite().all()
+    torch.testing.assert_close(alone, model((SOURCE + 1) % 30, torch.zeros(3, dtype=torch.long), TARGET))
+
+
 def test_later_words_do_not_change_earlier_logits():
     model, other = small(), TARGET.clone()
     other[:, 4:] = (other[:, 4:] + 3) % 26

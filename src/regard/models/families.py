@@ -98,7 +98,7 @@ def llama(config: Json, names: Collection[str]) -> tuple[GptConfig, Recipes]:
         attention_dropout=config.get("attention_dropout", 0.0) or 0.0,
         window=window,
         window_layers=window_layers,
-        tied=config.get("tie_word_embeddings", False),
+        tied=config.get("tie_word_embeddings", "lm_head.weight" not in names),
     )
     at = "model." if any(name.startswith("model.") for name in names) else ""
     recipes = {"tokens.weight": Recipe((f"{at}embed_tokens.weight",)), "norm.weight": Recipe((f"{at}norm.weight",))}
