@@ -84,9 +84,7 @@ def show(result: Result) -> Board:
             Table("", costs),
             Lines("measured here: attention of 2 heads of width 64, L = S", "L", result.lengths, milliseconds, log_y=True),
             Lines("how many times slower", "L", result.lengths, {"additive / dot": result.ratio}),
-            Note(
-                f"At L = {result.lengths[-1]}, on {torch.get_num_threads()} threads of this machine, additive took {result.ratio[-1]:.0f} times as long."
-            ),
+            Note(f"At L = {result.lengths[-1]}, {torch.get_num_threads()} threads, additive took {result.ratio[-1]:.0f} times as long."),
         ],
     )
 

@@ -1,7 +1,7 @@
 """Textbooks write attention by columns, H = V softmax(KᵀQ/√d), the library by rows: the one is the transpose of the other.
 
-By columns a token is a column, keys run down and queries across, and every *column* of weights sums to 1. By rows a token is a row, queries run
-down and keys across, and every *row* sums to 1.
+By columns a token is a column, keys run down and queries across, and every *column* of weights sums to 1. By rows a token is a row,
+queries run down and keys across, and every *row* sums to 1.
 """
 
 from __future__ import annotations

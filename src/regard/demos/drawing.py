@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
-
-from torch import Tensor
 
 from regard.colours import blue
 from regard.terminal import Pen, columns, pad, table
@@ -17,14 +15,14 @@ _BAR = 24  # columns a full bar takes
 
 @dataclass(frozen=True)
 class Note:
-    """A line or two of prose; what follows a ` = ` sign in numbers stays as it is."""
+    """A line or two of prose."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Weights as cells: queries down, keys across, each row's greatest weight told. `hidden` cells are masked."""
+    """Weights as cells, with their numbers: queries down, keys across. `hidden` cells are masked."""
 
     title: str
     weights: list[list[float]]
@@ -33,11 +31,6 @@ class Grid:
     hidden: list[list[bool]] | None = None
     numbers: bool = True
     current: tuple[int, ...] = ()  # rows of current words, drawn red
-
-    @staticmethod
-    def of(title: str, weights: Tensor, rows: Sequence[str], cols: Sequence[str], hidden: Tensor | None = None) -> Grid:
-        """A grid of a tensor (L, S); `hidden` is True where a mask forbids."""
-        return Grid(title, weights.tolist(), rows, cols, None if hidden is None else hidden.tolist())
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,7 @@ class Lines:
     title: str
     x_name: str
     x: Sequence[float]
-    series: dict[str, Sequence[float]]
+    series: Mapping[str, Sequence[float]]
     log_x: bool = False
     log_y: bool = False
 
@@ -118,10 +111,15 @@ def _draw(picture: Picture, pen: Pen) -> str:
         return picture.text
     if isinstance(picture, Words):
         return _words(picture, pen)
-    draw = {Grid: _grid, Lines: _lines, Bars: _bars, Table: lambda t, p: table([[p.quiet(x) for x in t.rows[0]], *t.rows[1:]])}[
-        type(picture)
-    ]
-    return (pen.quiet(picture.title) + "\n" if picture.title else "") + draw(picture, pen)  # type: ignore[no-untyped-call]
+    if isinstance(picture, Grid):
+        drawn = _grid(picture, pen)
+    elif isinstance(picture, Lines):
+        drawn = _lines(picture, pen)
+    elif isinstance(picture, Bars):
+        drawn = _bars(picture, pen)
+    else:
+        drawn = table([[pen.quiet(name) for name in picture.rows[0]], *picture.rows[1:]])
+    return (pen.quiet(picture.title) + "\n" if picture.title else "") + drawn
 
 
 def _grid(grid: Grid, pen: Pen) -> str:

@@ -1,4 +1,4 @@
-"""The pictures of a demonstration on paper: one SVG, PNG or PDF with the library's colours. Needs matplotlib (`pip install regard[pictures]`)."""
+"""The pictures of a demonstration on paper, in the library's colours: SVG, PNG or PDF. Needs matplotlib, the `pictures` extra."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Many heads look in parallel, each with its own maps; projecting twice, as some textbooks write it, collapses to one product.
 
-The h heads' outputs are concatenated and multiplied by W_o, computed here head by head and compared with the layer. The textbook form "first Q = XW, then
-Q W_i for every head" is X (W W_i): two matrices in a row are one matrix, so nothing is gained by keeping both.
+The h heads' outputs are concatenated and multiplied by W_o, computed here head by head and compared with the layer. The textbook form
+"first Q = XW, then Q W_i for every head" is X (W W_i): two matrices in a row are one matrix, so nothing is gained by keeping both.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def show(result: Result) -> Board:
             *grids,
             Note(
                 f"heads one by one, concatenated, times W_o: equal to the layer within {result.by_hand:.0e}\n"
-                f"X W W_i against X (W W_i): equal within {result.collapsed:.0e}, with {result.twice_numbers:,} numbers for {result.once_numbers:,}\n"
+                f"X W W_i against X (W W_i): {result.collapsed:.0e}, {result.once_numbers:,} numbers, not {result.twice_numbers:,}\n"
                 f"all queries at once against one at a time: equal within {result.queries_together:.0e}"
             ),
         ],

@@ -76,7 +76,8 @@ def gradient(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Norm of the gradient of the last output at each input, (N,)."""
     x = x.clone().requires_grad_()
     (found,) = torch.autograd.grad(module(x)[:, -1].sum(), x)
-    return found[0].norm(dim=-1)
+    felt: Tensor = found[0].norm(dim=-1)
+    return felt
 
 
 def is_linear(module: Callable[[Tensor], Tensor], x: Tensor) -> bool:

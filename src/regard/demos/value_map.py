@@ -1,7 +1,8 @@
-"""A head's value map is two thin matrices: Value↓ takes from the word looked at, Value↑ writes into the word that looks. The output is added: E + ΔE.
+"""A head's value map is two thin matrices: Value↓ takes from the word looked at, Value↑ writes into the word that looks.
 
-W_o holds the Value↑ of every head side by side. So each head's work can be told apart: ΔE = Σ_heads Σ_words weight · Value↑ Value↓ E, which is compared with
-what the layer itself gives. Thin factors are what keeps a head small: GPT-3's would have 150,994,944 numbers in full.
+The output is added: E + ΔE. W_o holds the Value↑ of every head side by side, so each head's work can be told apart:
+ΔE = Σ_heads Σ_words weight · Value↑ Value↓ E, which is compared with what the layer itself gives. Thin factors keep a head
+small: GPT-3's value map would have 150,994,944 numbers in full.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def show(result: Result) -> Board:
             Bars("‖ΔE‖ / ‖E‖ of each head, on average", dict(zip(names, result.share, strict=True))),
             Note(
                 f"rank of Value↑ Value↓ ({WIDTH} × {WIDTH}): {', '.join(map(str, result.ranks))}, the head's width\n"
-                f"Σ of the heads' ΔE against the layer's output: {result.sum_error:.0e}; E + ΔE against x + layer(x): {result.residual_error:.0e}"
+                f"Σ of the heads' ΔE against the layer's output: {result.sum_error:.0e}\n"
+                f"E + ΔE against x + layer(x): {result.residual_error:.0e}"
             ),
             Table("", rows),
         ],
