@@ -49,6 +49,7 @@ class Architecture:
 
     norm: Literal["layer", "gain", "none"] = "layer"  # gain and bias · gain alone (RMSNorm) · nothing learned
     norms: int = 2  # in each layer, each of the model's width
+    norm_place: Literal["before", "after", "branch", "both"] = "before"  # a part · the sum · what a part adds · a part and what it adds
     final_norm: bool = True
     embedding_norm: bool = False
     query_key_norm: Literal["none", "head", "width"] = "none"  # one vector for all heads · one that spans the heads
@@ -82,6 +83,10 @@ class Architecture:
 
     encoder_layers: int = 0  # then every decoder layer also attends to the encoder
     source_vocabulary: int = 0  # 0: the encoder and the decoder share one table
+
+    # How it is computed: of no matter for parameters and FLOPs, only for what stands in memory meanwhile.
+    joined_projection: bool = False  # one matrix makes query, key and value, and its output is kept whole
+    held_embeddings: int = 0  # sums of embeddings that stay alive to the end
 
     notes: tuple[str, ...] = ()  # what a reader of the counts should know
 

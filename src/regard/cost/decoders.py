@@ -128,17 +128,17 @@ def _gemma(c: Fields) -> Shape:
 
 
 def _gemma2(c: Fields) -> Shape:
-    return _modern(c, activation="gelu", norms=4, windows=windows(c, c.count("num_hidden_layers"), lambda layer: layer % 2 == 0))
+    return _modern(c, activation="gelu", norms=4, norm_place="both", windows=windows(c, c.count("num_hidden_layers"), lambda layer: layer % 2 == 0))
 
 
 def _gemma3(c: Fields) -> Shape:
     every = c.count("sliding_window_pattern")
     local = windows(c, c.count("num_hidden_layers"), lambda layer: (layer + 1) % every != 0)
-    return _modern(c, activation="gelu", norms=4, query_key_norm="head", windows=local)
+    return _modern(c, activation="gelu", norms=4, norm_place="both", query_key_norm="head", windows=local)
 
 
 def _olmo2(c: Fields) -> Shape:
-    return _modern(c, query_key_norm="width")
+    return _modern(c, query_key_norm="width", norm_place="branch")
 
 
 def _cohere(c: Fields) -> Shape:
@@ -243,6 +243,7 @@ def _opt(c: Fields) -> Shape:
         "activation": c.text("activation_function"),
         "biases": _if(c.flag("enable_bias"), ATTENTION_BIASES | MLP_BIASES),
         "norm": "layer" if c.flag("layer_norm_elementwise_affine") else "none",
+        "norm_place": "before" if before else "after",
         "final_norm": before and not c.flag("_remove_final_layer_norm"),
         "embedding_width": c.size("word_embed_proj_dim"),
         "tied": c.flag("tie_word_embeddings"),

@@ -20,6 +20,7 @@ def _bert(c: Fields) -> Shape:
         "embedding_width": c.size("embedding_size") if "embedding_size" in c else 0,
         "activation": c.text("hidden_act"),
         "biases": ATTENTION_BIASES | MLP_BIASES | {"head", "projection"},
+        "norm_place": "after",
         "final_norm": False,
         "embedding_norm": True,
         "tied": c.flag("tie_word_embeddings"),
@@ -43,6 +44,7 @@ def _distilbert(c: Fields) -> Shape:
         "positions": c.count("max_position_embeddings"),
         "activation": c.text("activation"),
         "biases": ATTENTION_BIASES | MLP_BIASES | {"head", "projection"},
+        "norm_place": "after",
         "final_norm": False,
         "embedding_norm": True,
         "tied": c.flag("tie_word_embeddings"),
@@ -85,6 +87,7 @@ def _bart(c: Fields) -> Shape:
         "positions": c.count("max_position_embeddings") + 2,  # its tables start two rows late
         "activation": c.text("activation_function"),
         "biases": ATTENTION_BIASES | MLP_BIASES,
+        "norm_place": "after",
         "final_norm": False,
         "embedding_norm": True,
         "tied": c.flag("tie_word_embeddings"),

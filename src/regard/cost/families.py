@@ -40,7 +40,9 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
             raise ConfigError(f"field {field!r} is true; expected false: this family is counted without it")
     shape = known.build(Fields(config, known.defaults, known.aliases))
     head, pooler, remark = _head(config, known)
-    return Architecture(**{"name": name or kind, "family": kind, "head": head, "pooler": pooler, "notes": notes + remark, **shape})
+    about = {"name": name or kind, "family": kind, "head": head, "pooler": pooler, "notes": notes + remark}
+    held = 2 if shape.get("position", "learned") == "learned" else 1  # transformers' models keep what they add up at the start
+    return Architecture(**{**about, "held_embeddings": held, **shape})
 
 
 def _head(config: Mapping[str, Any], known: Family) -> tuple[Literal["language", "masked", "none"], bool, tuple[str, ...]]:

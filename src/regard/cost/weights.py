@@ -29,6 +29,7 @@ class Weight:
     rows: Rows = "tokens"
     active: Quantity | None = None
     active_vector: Quantity | None = None
+    last: bool = False  # the last map of its layer
 
     @property
     def stored(self) -> Quantity:
@@ -139,38 +140,27 @@ def _latent(a: Architecture, s: Symbols, copies: Quantity, runs: Quantity) -> It
 
 
 def _mlp(a: Architecture, s: Symbols, copies: Quantity, runs: Quantity, rows: Rows) -> Iterator[Weight]:
-    yield _feed("mlp", s.d, s.mlp, a.gated, ("up" in a.biases, "down" in a.biases), copies, runs, rows)
-
-
-def _feed(
-    part: str, d: Quantity, inner: Quantity, gated: bool, biases: tuple[bool, bool], copies: Quantity, runs: Quantity, rows: Rows = "tokens"
-) -> Weight:
-    ups = 2 if gated else 1
-    vector = (ups * inner if biases[0] else Quantity()) + (d if biases[1] else Quantity())
-    return Weight(part, (ups + 1) * d * inner, vector, copies, runs, rows)
+    ups = 2 if a.gated else 1
+    yield Weight("mlp", ups * s.d * s.mlp, ups * s.mlp if "up" in a.biases else Quantity(), copies, runs, rows)
+    yield Weight("mlp", s.d * s.mlp, s.d if "down" in a.biases else Quantity(), copies, runs, rows, last=True)
 
 
 def _experts(a: Architecture, s: Symbols) -> Iterator[Weight]:
     layers = s.layers if not a.dense_layers else symbol("expert_layers", a.layers - a.dense_layers)
     experts, active = symbol("experts", a.experts), symbol("active_experts", a.active_experts)
     inner = symbol("d_expert", a.expert_width)
-    biased = "experts" in a.biases
+    maps = 3 if a.gated else 2
+    biases = (maps - 1) * inner + s.d if "experts" in a.biases else Quantity()
     if a.dense_layers:
         plain = symbol("dense_layers", a.dense_layers)
         yield from _mlp(a, s, plain, plain, "tokens")
     yield Weight("router", s.d * experts, experts if "router" in a.biases else Quantity(), layers, layers)
-    one = _feed("experts", s.d, inner, a.gated, (biased, biased), quantity(1), quantity(1))
-    yield Weight(
-        "experts",
-        one.matrix * experts,
-        one.vector * experts,
-        layers,
-        layers,
-        active=one.matrix * active,
-        active_vector=one.vector * active,
-    )
+    one = maps * s.d * inner
+    yield Weight("experts", one * experts, biases * experts, layers, layers, active=one * active, active_vector=biases * active)
     if a.shared_width:
-        yield _feed("shared experts", s.d, symbol("d_shared", a.shared_width), a.gated, (False, False), layers, layers)
+        shared = s.d * symbol("d_shared", a.shared_width)
+        yield Weight("shared experts", (maps - 1) * shared, Quantity(), layers, layers)
+        yield Weight("shared experts", shared, Quantity(), layers, layers, last=not a.shared_gate)
     if a.shared_gate:
         yield Weight("router", s.d, Quantity(), layers, layers)
 
