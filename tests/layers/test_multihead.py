@@ -152,6 +152,7 @@ def test_parameter_table_counts_everything_once():
         (lambda: MultiHeadAttention(32, heads=4, kv_heads=3), "kv_heads must divide heads"),
         (lambda: MultiHeadAttention(20, heads=4, rotary=True), "make it even"),
         (lambda: MultiHeadAttention(32, heads=4)(torch.randn(2, 3, 31)), r"must be \(batch, tokens, 32\); it is \(2, 3, 31\)"),
+        (lambda: MultiHeadAttention(32, heads=4)(torch.randn(2, 3, 32), torch.randn(2, 3, 8)), r"\(batch, tokens, 32\); it is \(2, 3, 8\)"),
         (lambda: MultiHeadAttention(32, heads=4, kv_dim=8)(torch.randn(2, 3, 32)), r"call layer\(x, memory\)"),
         (lambda: MultiHeadAttention(32, heads=4, rotary=True)(*torch.randn(2, 2, 3, 32)), "rotary=False"),
         (lambda: MultiHeadAttention(32, heads=4)(*torch.randn(2, 2, 3, 32), cache=LayerCache()), "project"),

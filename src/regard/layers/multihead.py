@@ -177,6 +177,9 @@ class MultiHeadAttention(nn.Module):
     def project(self, memory: Tensor | tuple[Tensor, Tensor]) -> Projected:
         """Keys and values of a memory (B, S, kv_dim), once for all the steps that will look at it."""
         keys_from, values_from = memory if isinstance(memory, tuple) else (memory, memory)
+        for part, width in zip((keys_from, values_from), self.kv_dim, strict=True):
+            if part.dim() != 3 or part.shape[-1] != width:
+                raise ValueError(f"a memory must be (batch, tokens, {width}); it is {tuple(part.shape)}; kv_dim= sets its width")
         inner, outer, _ = self._sizes
         if keys_from is values_from and self.in_proj_weight is not None:
             bias = None if self.in_proj_bias is None else self.in_proj_bias[inner:]
