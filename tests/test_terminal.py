@@ -1,6 +1,7 @@
 """One visual language: an even ramp, readable ink, columns that line up, and colour only where it is wanted."""
 
 import io
+import itertools
 import math
 
 import pytest
@@ -23,7 +24,7 @@ def test_the_blue_ramp_is_even_to_the_eye(dark: bool) -> None:
     steps = [lightness(blue(i / 20, dark=dark)) for i in range(21)]
     each = (steps[-1] - steps[0]) / 20
     assert abs(each) > 0.02
-    assert all(b - a == pytest.approx(each, abs=0.006) for a, b in zip(steps, steps[1:], strict=False))
+    assert all(b - a == pytest.approx(each, abs=0.006) for a, b in itertools.pairwise(steps))
 
 
 def test_zero_is_the_background_and_out_of_range_is_clamped() -> None:

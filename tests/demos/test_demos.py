@@ -1,5 +1,6 @@
 """Every demonstration shows what it says: its numbers are asserted, its pictures drawn, its JSON and figure written."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -83,7 +84,7 @@ def test_additive_vs_dot() -> None:
 def test_lookup_tends_to_the_dict() -> None:
     r = result("lookup")
     gaps = [abs(answer - r.crisp) for answer in r.answers]
-    assert all(later < earlier or earlier == 0 for earlier, later in zip(gaps, gaps[1:], strict=False))
+    assert all(later < earlier or earlier == 0 for earlier, later in itertools.pairwise(gaps))
     assert gaps[-1] < 1e-12
     assert r.argmax == r.crisp == 8.0
     assert all(sum(row) == pytest.approx(1) for row in r.weights)
