@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from .biases import Bias
 from .choices import Choice, Sample, Softmax
-from .kernels import KERNELS, order
+from .kernels import KERNELS, SMALL, order
 from .kernels.fused import plain
-from .kernels.spec import Kernel, Result, Spec, accumulator
+from .kernels.spec import Kernel, Result, Spec
 from .masks import Mask
 from .readings import Reading
 from .scores import ScaledDot, Score
@@ -88,13 +89,12 @@ def attend(
         and kernel == "auto"
         and limit_bytes is None
         and plain(query, key, value)
-        and (picked := order(query)[0]).name == "fused"
+        and query.numel() * key.shape[2] < SMALL
     ):
-        # Nothing to decide: the general path below would come to the same call.
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        # Nothing to decide and little to do: the general path would come to the same call.
+        return scaled_dot_product_attention(query, key, value)
     spec, lead = _spec(query, key, value, score, mask, bias, choice, dropout, generator, (), limit_bytes, wants_lse=False)
-    picked, _ = _choose(spec, kernel)
-    return _restore(picked.run(spec).output, lead).to(_dtype(value))
+    return _restore(_choose(spec, kernel)[0].run(spec).output, lead).to(_dtype(value))
 
 
 def observe(
@@ -120,8 +120,8 @@ def observe(
     [[[4.0, 4.0, 4.0, 4.0]]]
     """
     spec, lead = _spec(query, key, value, score, mask, bias, choice, dropout, generator, tuple(readings), limit_bytes, wants_lse=True)
-    picked, plan = _choose(spec, kernel)
-    return _attended(spec, picked.run(spec), plan, lead, _dtype(value))
+    picked, rejected = _choose(spec, kernel)
+    return _attended(spec, picked.run(spec), _plan(picked, spec, rejected), lead, _dtype(value))
 
 
 def explain(
@@ -147,21 +147,26 @@ def explain(
     """
     wants_lse = bool(readings)
     spec, _ = _spec(query, key, value, score, mask, bias, choice, dropout, None, tuple(readings), limit_bytes, wants_lse=wants_lse)
-    return _choose(spec, kernel)[1]
+    picked, rejected = _choose(spec, kernel)
+    return _plan(picked, spec, rejected)
 
 
-def _choose(spec: Spec, name: str) -> tuple[Kernel, Plan]:
-    """The first kernel, fastest first, that can run the spec within its limit."""
+def _plan(kernel: Kernel, spec: Spec, rejected: dict[str, str]) -> Plan:
+    return Plan(kernel.name, kernel.reason(spec), rejected, kernel.bytes(spec))
+
+
+def _choose(spec: Spec, name: str) -> tuple[Kernel, dict[str, str]]:
+    """The first kernel, fastest first, that can run the spec within its limit; and why not those before it."""
     if name != "auto" and name not in KERNELS:
         raise ValueError(f"kernel is {name!r}; expected 'auto' or one of {', '.join(map(repr, KERNELS))}")
-    candidates = order(spec.query) if name == "auto" else (KERNELS[name],)
+    candidates = order(spec) if name == "auto" else (KERNELS[name],)
     rejected: dict[str, str] = {}
     for kernel in candidates:
         why = kernel.refuses(spec)
         if why is None and spec.limit_bytes is not None and kernel.bytes(spec) > spec.limit_bytes:
             why = f"needs {_size(kernel.bytes(spec))}, over limit_bytes={_size(spec.limit_bytes)}"
         if why is None:
-            return kernel, Plan(kernel.name, kernel.reason(spec), rejected, kernel.bytes(spec))
+            return kernel, rejected
         rejected[kernel.name] = why
     reasons = "; ".join(f"{kernel}: {why}" for kernel, why in rejected.items())
     if any("limit_bytes" in why for why in rejected.values()):
@@ -189,7 +194,8 @@ def _spec(
         given = ", ".join(type(x).__name__ for x in (query, key, value))
         raise TypeError(f"query, key and value are {given}; expected torch tensors")
     _check(query, key, value, score, dropout)
-    query, key, value = (x.to(_dtype(x)) for x in (query, key, value))
+    if torch.is_autocast_enabled(query.device.type):
+        query, key, value = (x.to(_dtype(x)) for x in (query, key, value))
     if score.widens and query.dtype in (torch.bfloat16, torch.float16):
         query, key, value = query.float(), key.float(), value.float()
     query, key, value, lead = _four(query, key, value)
@@ -244,13 +250,16 @@ def _spec(
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> None:
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if x.dim() < 2:
-            raise ValueError(f"{name} has shape {tuple(x.shape)}; expected at least (positions, features)")
-        if not x.is_floating_point():
-            raise TypeError(f"{name} is {x.dtype}; attention needs floating point, e.g. {name}.float()")
-    if not query.dtype == key.dtype == value.dtype and not torch.is_autocast_enabled(query.device.type):
-        raise TypeError(f"query is {query.dtype}, key {key.dtype}, value {value.dtype}; bring them to one dtype")
+    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
+        name, x = next((name, x) for name, x in (("query", query), ("key", key), ("value", value)) if x.dim() < 2)
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; expected at least (positions, features)")
+    dtype = query.dtype
+    if not (dtype.is_floating_point and dtype == key.dtype == value.dtype):
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            if not x.is_floating_point():
+                raise TypeError(f"{name} is {x.dtype}; attention needs floating point, e.g. {name}.float()")
+        if not torch.is_autocast_enabled(query.device.type):
+            raise TypeError(f"query is {dtype}, key {key.dtype}, value {value.dtype}; bring them to one dtype")
     if not query.device == key.device == value.device:
         raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
     if key.shape[-2] != value.shape[-2]:
@@ -382,4 +391,4 @@ def _size(count: int) -> str:
     return f"{size:.3g} TB"
 
 
-__all__ = ["Attended", "Plan", "accumulator", "attend", "explain", "observe"]
+__all__ = ["Attended", "Plan", "attend", "explain", "observe"]

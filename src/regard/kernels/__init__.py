@@ -5,8 +5,6 @@ A kernel is picked by :func:`order`, fastest first; the first that does not refu
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from .fused import Fused
 from .native import Native, instruction_set
 from .reference import Reference
@@ -16,11 +14,15 @@ from .streamed import Streamed
 KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused(), Streamed(), Reference())}
 _COMPILED = (KERNELS["native"], KERNELS["fused"], KERNELS["streamed"])
 _TORCH = (KERNELS["fused"], KERNELS["streamed"])
+_SMALL = (KERNELS["fused"], KERNELS["native"], KERNELS["streamed"])
+SMALL = 1 << 22  # multiplications below which a call costs more than its arithmetic, and torch's own door is the shortest
 
 
-def order(query: Tensor) -> tuple[Kernel, ...]:
+def order(spec: Spec) -> tuple[Kernel, ...]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
-    return _COMPILED if query.device.type == "cpu" and instruction_set() is not None else _TORCH
+    if spec.query.device.type != "cpu" or instruction_set() is None:
+        return _TORCH
+    return _SMALL if spec.work < SMALL and spec.mask is None else _COMPILED
 
 
-__all__ = ["KERNELS", "Kernel", "Result", "Spec", "order"]
+__all__ = ["KERNELS", "SMALL", "Kernel", "Result", "Spec", "order"]

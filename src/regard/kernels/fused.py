@@ -9,7 +9,6 @@ Axes: B batch, h heads, L queries, S keys, d width.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -83,21 +82,19 @@ class Fused:
 
 def plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """The commonest call of all, told by a few comparisons: 4-D, one dtype, equal heads and widths, unit last stride, not empty."""
-    return (
-        isinstance(query, Tensor)
-        and isinstance(key, Tensor)
-        and isinstance(value, Tensor)
-        and query.dim() == 4
-        and key.dim() == 4
-        and query.shape[0] == key.shape[0]
-        and query.shape[1] == key.shape[1]
-        and query.shape[3] == key.shape[3]
-        and key.shape == value.shape
-        and query.dtype == key.dtype == value.dtype
-        and query.is_floating_point()
-        and query.stride(3) == key.stride(3) == value.stride(3) == 1
-        and query.device == key.device == value.device
-        and query.numel() > 0
-        and key.numel() > 0
-        and not torch.is_autocast_enabled(query.device.type)
-    )
+    try:
+        (B, h, L, d), shape = query.shape, key.shape
+        return (
+            shape == value.shape
+            and len(shape) == 4
+            and shape[0] == B
+            and shape[1] == h
+            and shape[3] == d
+            and query.dtype == key.dtype == value.dtype
+            and query.is_floating_point()
+            and query.stride(3) == key.stride(3) == value.stride(3) == 1
+            and query.device == key.device == value.device
+            and L * shape[2] * B * h * d > 0
+        )
+    except (AttributeError, ValueError):  # not tensors, or not four axes: the general path says what is wrong
+        return False

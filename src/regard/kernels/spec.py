@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from ..readings import Reading
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Spec:
-    """z = β · (cap(scale · q·k + key_bias) + bias), or score.tile(q, k) in place of the dot; −∞ where the mask says no."""
+    """z = β · (cap(scale · q·k + key_bias) + bias), or score.tile(q, k) in place of the dot; −∞ where the mask says no.
+
+    Treated as frozen; not declared so because a frozen dataclass of this size takes microseconds to build.
+    """
 
     query: Tensor  # (B, h, L, d), any strides
     key: Tensor  # (B, k, S, d)
@@ -57,16 +60,22 @@ class Spec:
 
     @property
     def needs_grad(self) -> bool:
-        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors())
+        if not torch.is_grad_enabled():
+            return False
+        if self.query.requires_grad or self.key.requires_grad or self.value.requires_grad:
+            return True
+        rest = (self.key_bias, self.sinks, self.bias, self.beta)
+        return any(isinstance(x, Tensor) and x.requires_grad for x in rest) or any(x.requires_grad for x in self.parameters())
 
-    def tensors(self) -> list[Tensor]:
-        """Every tensor a gradient may flow to."""
-        given = [self.query, self.key, self.value, self.key_bias, self.sinks]
-        given += [x for x in (self.bias, self.beta) if isinstance(x, Tensor)]
-        return [tensor for tensor in given if tensor is not None] + self.parameters()
+    @property
+    def work(self) -> int:
+        """Multiplications of one dense product: B · h · L · S · d."""
+        return self.query.numel() * self.key.shape[2]
 
     def parameters(self) -> list[Tensor]:
         """The learnable parts used inside a tile: a score's and a bias object's."""
+        if self.score is None and not isinstance(self.bias, Bias):
+            return []
         found: list[Tensor] = []
         for part in (self.score, self.bias):
             if isinstance(part, torch.nn.Module):
