@@ -44,3 +44,36 @@ def events(run: Path) -> list[dict]:
     """A run's log without its clock."""
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     return [{key: value for key, value in row.items() if key != "time"} for row in rows]
+
+
+NAMES = ["mary", "john", "anna", "paul"]
+PLACES = ["kitchen", "garden", "office", "hall", "park"]
+VERBS = ["sold", "found", "lost"]
+THINGS = ["milk", "keys", "books"]
+
+
+def questions(folder: Path, *, train: int, valid: int, seed: int = 0) -> None:
+    """A question of who, where or what, a report, and the answer: JSONL, as `question` and `answer`."""
+    dice = Random(seed)
+    for name, count in (("train", train), ("valid", valid)):
+        rows = []
+        for _ in range(count):
+            who, did, what, where = (dice.choice(words) for words in (NAMES, VERBS, THINGS, PLACES))
+            report = dice.choice([f"in the {where} {who} {did} the {what} .", f"{who} {did} the {what} in the {where} ."])
+            ask, answer = dice.choice([("who did it", who), ("where was it", where), (f"what was {did}", what)])
+            rows.append({"question": f"{ask} ? {report}", "answer": answer})
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def articles(folder: Path, *, train: int, valid: int, seed: int = 0) -> None:
+    """Reports of several events, one of them called the news, and the summary that tells it: JSONL, as `article` and `summary`."""
+    dice = Random(seed)
+    for name, count in (("train", train), ("valid", valid)):
+        rows = []
+        for _ in range(count):
+            told = [f"{dice.choice(NAMES)} {dice.choice(VERBS)} the {dice.choice(THINGS)}" for _ in range(3)]
+            news = dice.randrange(3)
+            told_in_full = [f"{event} in the {dice.choice(PLACES)} ." for event in told]
+            article = " ".join(("the news : " if i == news else "also ") + event for i, event in enumerate(told_in_full))
+            rows.append({"article": article, "summary": f"{told[news]} ."})
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

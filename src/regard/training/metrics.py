@@ -21,7 +21,7 @@ def bleu(outputs: Sequence[str], references: Sequence[str], *, lowercase: bool =
     _same_length(outputs, references)
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize)
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)  # force: no advice on standard error
     value = metric.corpus_score(list(outputs), [list(references)]).score
     return Score("bleu", float(value), str(metric.get_signature()))
 

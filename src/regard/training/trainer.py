@@ -141,7 +141,8 @@ class Trainer:
         self.folder = Path(folder)
         self.watch = watch
         self.accelerator = Accelerator(
-            mixed_precision="bf16" if settings.precision == "bfloat16" else "no",
+            # Autocast is entered in `_step`: accelerate's own setting is one for the whole process, whatever trainer comes next.
+            mixed_precision="no",
             # No example may be repeated to even out the processes; `_share` deals the batches out itself.
             dataloader_config=DataLoaderConfiguration(even_batches=False),
         )
@@ -217,7 +218,7 @@ class Trainer:
         for i, (batch, weight) in enumerate(batches):
             quiet = self.accelerator.no_sync(model) if i + 1 < len(batches) else contextlib.nullcontext()
             with quiet:
-                with self.accelerator.autocast():
+                with torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
                     loss, n = self.task.loss(model, batch)
                 self.accelerator.backward(loss * weight)
             sums += float(loss.detach()) * weight

@@ -1,0 +1,248 @@
+"""Questions about stories: train a reader that picks the sentences it needs. The reward is a right answer; which sentences support it
+is only ever used for measuring."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...models.reader import Page, Reader, ReaderConfig, Reading, reader_loss
+from ...text.stories import Story, read_stories
+from ...text.vocabulary import UNK, Vocabulary
+from ..checkpoints import write_text
+from ..config import from_dict
+from ..runs import load_best, read_run
+from ..trainer import Training
+
+
+@dataclass(frozen=True)
+class Data:
+    """The `[data]` table: bAbI files. Without `valid` the last `held_out` questions of `train` are kept for measuring."""
+
+    train: str
+    valid: str | None = None
+    held_out: int = 1000
+    batch: int = 32
+    first: float = 0.2  # the share of the stories, shortest first, that training begins with
+    grow: int = 20  # epochs until all of them are used
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first <= 1:
+            raise ValueError(f"first is {self.first}; expected a share in (0, 1]")
+        for name in ("held_out", "batch", "grow"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+
+@dataclass(frozen=True)
+class Model:
+    """The `[model]` table."""
+
+    attention: Literal["hard", "soft"] = "hard"
+    hops: int = 1
+    width: int = 32
+    state: int = 32
+    draws: int = 32  # how often each story is read in a training step, with hard attention
+    curiosity: float = 0.05  # how much the picks' entropy is worth at first; nothing after `data.grow` epochs
+
+    def build(self, words: int, answers: int) -> Reader:
+        return Reader(ReaderConfig(words, answers, hops=self.hops, width=self.width, state=self.state, attention=self.attention))
+
+
+@dataclass(frozen=True)
+class ReaderTaskConfig:
+    """A whole reader config."""
+
+    out: str
+    data: Data
+    training: Training
+    model: Model = field(default_factory=Model)
+
+    def files(self) -> list[str]:
+        return [self.data.train] + ([] if self.data.valid is None else [self.data.valid])
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Stories as a page with their answers (B,), and how curious to be about them."""
+
+    page: Page
+    answers: Tensor
+    curiosity: float
+
+
+class Batches(Sequence[Batch]):
+    """The batches of an epoch, each made when it is asked for."""
+
+    def __init__(self, rows: list[list[int]], stories: Sequence[Story], reader: StoryReader, curiosity: float) -> None:
+        self.rows, self.stories, self.reader, self.curiosity = rows, stories, reader, curiosity
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: Any) -> Any:
+        stories = [self.stories[row] for row in self.rows[i]]
+        return Batch(self.reader.page(stories), self.reader.answer_ids(stories), self.curiosity)
+
+
+class ReaderTask:
+    """Trains a reader on stories with questions, short stories first, and measures it on held-out ones."""
+
+    Config = ReaderTaskConfig
+
+    def __init__(self, config: ReaderTaskConfig, reader: StoryReader, train: list[Story], valid: list[Story]) -> None:
+        self.config = config
+        self.reader = reader
+        self.model: nn.Module = reader.model
+        self.train = sorted(train, key=lambda story: len(story.sentences))
+        self.valid = valid
+
+    @classmethod
+    def build(cls, config: ReaderTaskConfig, root: Path, folder: Path) -> ReaderTask:
+        """Read the stories, learn the words and answers (or take those the run's folder has), make the model."""
+        data = config.data
+        train = read_stories(root / data.train)
+        if data.valid is not None:
+            valid = read_stories(root / data.valid)
+        elif data.held_out < len(train):
+            train, valid = train[: -data.held_out], train[-data.held_out :]
+        else:
+            raise ValueError(
+                f"{data.train} has {len(train)} questions, but {data.held_out} are to be held out; lower held_out or give valid"
+            )
+        words, answers = folder / "words.vocabulary.json", folder / "answers.json"
+        if not (words.exists() and answers.exists()):
+            lines = [text for story in train for text in (*story.sentences, story.question)]
+            Vocabulary.train(lines, kind="word", lowercase=True).save(words)
+            write_text(answers, json.dumps(sorted({story.answer for story in train}), ensure_ascii=False))
+        torch.manual_seed(config.training.seed)
+        return cls(config, StoryReader.make(config, folder), train, valid)
+
+    def batches(self, epoch: int) -> Batches:
+        data, settings = self.config.data, self.config.training
+        # From the first share to all stories, growing by the same factor every epoch.
+        way = min(1.0, epoch / data.grow)
+        count = max(1, round(len(self.train) * data.first ** (1 - way)))
+        order = list(range(count))
+        random.Random(f"{settings.seed} {epoch}").shuffle(order)
+        rows = [order[i : i + data.batch] for i in range(0, count, data.batch)]
+        return Batches(rows, self.train, self.reader, self.config.model.curiosity * (1 - way))
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+        device = next(model.parameters()).device
+        reading = model(batch.page.to(device), draws=self.config.model.draws)
+        return reader_loss(reading, batch.answers.to(device), curiosity=batch.curiosity)[0], len(batch.answers)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        return self.reader.measure(self.valid)
+
+    def samples(self, model: nn.Module) -> str:
+        story = min(self.valid[:50], key=lambda s: abs(len(s.sentences) - 8))
+        return self.reader.answer([story])[0].picture()
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer with its probability, the sentences picked for it in order, and how many of the story's words were read."""
+
+    story: Story
+    answer: str
+    probability: float
+    picks: tuple[int, ...]
+    read: int
+    total: int
+
+    def picture(self) -> str:
+        """The story with the picks numbered in the margin, then the question, the answer and the saving."""
+        lines = []
+        for n, sentence in enumerate(self.story.sentences):
+            marks = ",".join(str(hop + 1) for hop, pick in enumerate(self.picks) if pick == n)
+            lines.append(f"{marks:>4}  {sentence}" if marks else f"   ·  {sentence}")
+        saved = 1 - self.read / self.total
+        told = f"read {self.read} of {self.total} words ({saved:.0%} saved)"
+        return "\n".join([*lines, f"   ?  {self.story.question}", f"   =  {self.answer}  ({self.probability:.2f})   {told}"])
+
+
+class StoryReader:
+    """A trained reader with its words and answers: stories in, answers out."""
+
+    def __init__(self, model: Reader, words: Vocabulary, answers: list[str]) -> None:
+        self.model, self.words, self.answers = model, words, answers
+        self._places = {answer: i for i, answer in enumerate(answers)}
+        self._known: dict[str, list[int]] = {}  # bAbI's sentences are few and often repeated
+
+    @classmethod
+    def make(cls, config: ReaderTaskConfig, folder: Path) -> StoryReader:
+        """A new model for a run's vocabulary and answers."""
+        words = Vocabulary.load(folder / "words.vocabulary.json")
+        answers: list[str] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+        return cls(config.model.build(len(words), len(answers)), words, answers)
+
+    @classmethod
+    def open(cls, folder: str | Path, *, device: str = "cpu") -> StoryReader:
+        """The best model of a finished or running training."""
+        folder = Path(folder)
+        reader = cls.make(from_dict(read_run(folder, "reader"), ReaderTaskConfig, origin=folder / "run.json"), folder)
+        load_best(reader.model, folder)
+        reader.model.to(device)
+        return reader
+
+    def page(self, stories: Sequence[Story]) -> Page:
+        return Page.of([[self._ids(s) for s in story.sentences] for story in stories], [self._ids(story.question) for story in stories])
+
+    def answer_ids(self, stories: Sequence[Story]) -> Tensor:
+        """(B,); −100, which no loss counts, for an answer never seen in training."""
+        return torch.tensor([self._places.get(story.answer, -100) for story in stories])
+
+    def answer(self, stories: Sequence[Story], *, batch: int = 250) -> list[Answered]:
+        """Answer every story's question."""
+        found: list[Answered] = []
+        for part, reading in self._readings(stories, batch):
+            likely, best = reading.logits[:, 0].softmax(-1).max(-1)
+            columns = (best, likely, reading.picks[:, 0], reading.read, reading.total)
+            for story, a, p, picks, read, total in zip(part, *(column.tolist() for column in columns), strict=True):
+                found.append(Answered(story, self.answers[a], p, tuple(picks), read, total))
+        return found
+
+    def measure(self, stories: Sequence[Story], *, batch: int = 250) -> dict[str, float]:
+        """loss; the shares of right answers, of stories whose supporting sentences were all picked and nothing else, and of words saved."""
+        loss = 0.0
+        for part, reading in self._readings(stories, batch):
+            wanted = self.answer_ids(part).to(reading.logits.device)
+            loss += float(F.cross_entropy(reading.logits[:, 0], wanted, reduction="sum"))
+        answered = self.answer(stories, batch=batch)
+        scores = {"loss": loss / len(stories), "answers": sum(a.answer == a.story.answer for a in answered) / len(stories)}
+        if any(story.supports for story in stories):
+            scores["picked"] = sum(set(a.picks) == set(a.story.supports) for a in answered) / len(stories)
+        scores["saved"] = 1 - sum(a.read for a in answered) / max(1, sum(a.total for a in answered))
+        return scores
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text that training never saw."""
+        return [word for word in text.split() if UNK in self._ids(word)]
+
+    def _readings(self, stories: Sequence[Story], batch: int) -> Iterator[tuple[Sequence[Story], Reading]]:
+        """The stories a batch at a time with what came of reading them, in the order given."""
+        device = next(self.model.parameters()).device
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                for i in range(0, len(stories), batch):
+                    part = stories[i : i + batch]
+                    yield part, self.model(self.page(part).to(device))
+        finally:
+            self.model.train(was_training)
+
+    def _ids(self, text: str) -> list[int]:
+        if text not in self._known:
+            self._known[text] = self.words.encode(text) or [UNK]
+        return self._known[text]
