@@ -50,6 +50,16 @@ struct DotBackward : Scores {
     float* delta = nullptr;                    // (B, h, L) contiguous: Σ dO∘O − dlse, written
 };
 
+// Σ_c vector_c·tanh(q_c + k_c) in place of the scaled dot product. The Gaussian's −½‖q − k‖² needs nothing more than the dot's.
+struct AdditiveForward : DotForward {
+    const float* vector = nullptr;  // (d,)
+};
+
+struct AdditiveBackward : DotBackward {
+    const float* vector = nullptr;
+    float* grad_vector = nullptr;
+};
+
 // What is read off the weights with the lse known, before dropout. A null pointer: not asked for. Sums over rows are kept
 // in `shares` parts, first axis, to be added up in order.
 struct Read : Scores {
@@ -78,6 +88,10 @@ struct Read : Scores {
 // X(function, argument struct): a new kernel adds a line here and a file that defines it.
 #define REGARD_KERNELS(X)        \
     X(dot_forward, DotForward)   \
+    X(additive_forward, AdditiveForward)   \
+    X(additive_backward, AdditiveBackward) \
+    X(gaussian_forward, DotForward)        \
+    X(gaussian_backward, DotBackward)      \
     X(dot_backward, DotBackward) \
     X(read, Read)
 

@@ -160,6 +160,41 @@ void read_weights(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::hand
     run(kernels().read, a, threads);
 }
 
+// The scores made pair by pair. vector: the additive score's; none: the Gaussian's.
+void pair_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle ranges, int64_t sinks,
+                  int64_t vector, nb::handle out, int64_t lse) {
+    AdditiveForward a;
+    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), ranges, sinks);
+    a.vector = (const float*)vector;
+    a.out = view(out);
+    a.lse = (float*)lse;
+    if (vector)
+        run(kernels().additive_forward, a, threads);
+    else
+        run<DotForward>(kernels().gaussian_forward, a, threads);
+}
+
+void pair_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle ranges, int64_t sinks,
+                   int64_t vector, nb::handle out, int64_t lse, nb::handle grad_out, int64_t grad_lse, nb::handle grad_query, nb::handle grad_key,
+                   nb::handle grad_value, int64_t grad_vector, int64_t delta) {
+    AdditiveBackward a;
+    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), ranges, sinks);
+    a.vector = (const float*)vector;
+    a.out = view(out);
+    a.lse = (const float*)lse;
+    a.grad_out = view(grad_out);
+    a.grad_lse = (const float*)grad_lse;
+    a.grad_query = view(grad_query);
+    a.grad_key = view(grad_key);
+    a.grad_value = view(grad_value);
+    a.grad_vector = (float*)grad_vector;
+    a.delta = (float*)delta;
+    if (vector)
+        run(kernels().additive_backward, a, threads);
+    else
+        run<DotBackward>(kernels().gaussian_backward, a, threads);
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -184,6 +219,11 @@ NB_MODULE(_native, module) {
                nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
     module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
                nb::arg("lse"), nb::arg("wanted"));
+    module.def("pair_forward", &pair_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
+               nb::arg("spans").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"));
+    module.def("pair_backward", &pair_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
+               nb::arg("spans").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"), nb::arg("grad_lse"),
+               nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_vector"), nb::arg("delta"));
     module.def("dot_backward", &dot_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
                nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"),
                nb::arg("grad_lse"), nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_key_bias"), nb::arg("delta"));
