@@ -112,6 +112,8 @@ def test_weights_are_rows_that_sum_to_one_and_make_the_prediction(kernel):
     assert weights.shape == (30, 50)
     np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-12)
     np.testing.assert_allclose(weights @ y, model.predict(Z), rtol=1e-10)
+    heavy = NadarayaWatson(2.0, kernel).fit(X, y, sample_weight=np.linspace(0.1, 2, 50))
+    np.testing.assert_allclose(heavy.weights([[2.0], [99.0]]) @ y, heavy.predict([[2.0], [99.0]]), rtol=1e-10)
     with pytest.raises(ValueError, match="use predict"):
         NadarayaWatson(2.0, kernel).fit(np.zeros((20_000, 1)), np.zeros(20_000)).weights(np.zeros((10_000, 1)))
 

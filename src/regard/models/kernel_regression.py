@@ -122,9 +122,16 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 f"{len(queries):,} × {len(self.X_):,} weights are more than {MOST_WEIGHTS:,}; ask for fewer rows, "
                 "or use predict, which needs no matrix"
             )
-        # Pooling an identity matrix of targets gives the weights themselves.
-        memory = _Memory(self.X_, np.eye(len(self.X_), dtype=self.X_.dtype), self.weight_, self.kernel)
-        return memory.pool(queries, torch.as_tensor(self.width_, dtype=memory.points.dtype)).numpy()
+        w = torch.as_tensor(self.width_, dtype=torch.tensor(self.X_[:1]).dtype)
+        score = Gaussian(w)(torch.tensor(queries), torch.tensor(self.X_))  # −½ ‖(z − x) w‖², (L, N)
+        if self.kernel == "gaussian":
+            bias = 0.0 if self.weight_ is None else torch.tensor(self.weight_).log()
+            soft: Array = (score + bias).softmax(-1).numpy()
+            return soft
+        k = _compact_kernel(self.kernel, -2 * score) * (1.0 if self.weight_ is None else torch.tensor(self.weight_))
+        k = torch.where(k.sum(-1, keepdim=True) > 0, k, Argmax()(score))
+        found: Array = (k / k.sum(-1, keepdim=True)).numpy()
+        return found
 
 
 class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -218,7 +225,7 @@ class _Memory:
         summed = queries.new_zeros(len(queries), targets.shape[1])
         for tile in _blocks(len(points), 4 * BLOCK):
             square = -2 * Gaussian(width).tile(queries * width, points[tile] * width)  # ‖(z − x) w‖², (L, s)
-            k = torch.where(square <= 1, _COMPACT[self.kernel](square), 0.0)
+            k = _compact_kernel(self.kernel, square)
             if weight is not None:
                 k = k * weight[tile]
             if own is not None:
@@ -260,6 +267,11 @@ class _Memory:
             reach = torch.ones_like(queries[:, 0])
         # A little more, so that rounding here never loses a point on the edge. Width 0 sees everything.
         return reach / w * (1 + 1e-5) + 1e-5 * queries[:, self.axis].abs()
+
+
+def _compact_kernel(kernel: str, square: Tensor) -> Tensor:
+    """K(u) from u²: zero beyond 1."""
+    return torch.where(square <= 1, _COMPACT[kernel](square), 0.0)
 
 
 def _blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
