@@ -269,5 +269,5 @@ def test_pictures_by_hand() -> None:
         "a  b",
         "x  1",
         "",
-        "weight  0 .:-=+*#%@ 1 (linear)   / masked",
+        "scale  0 .:-=+*#%@ 1 (linear)   / masked",
     ]

@@ -91,7 +91,7 @@ def text(board: Board, pen: Pen) -> str:
         我    爱
     I  0.25: 0.75#
     <BLANKLINE>
-    weight  0 .:-=+*#%@ 1 (linear)
+    scale  0 .:-=+*#%@ 1 (linear)
     """
     parts = [pen.strong(board.title)]
     previous: Picture | None = None
@@ -102,7 +102,7 @@ def text(board: Board, pen: Pen) -> str:
         previous = picture
     if any(isinstance(picture, Grid | Words) for picture in board.pictures):
         masked = any(isinstance(picture, Grid) and picture.hidden is not None for picture in board.pictures)
-        parts.append("\n" + pen.quiet("weight  ") + pen.legend() + (f"   {pen.hatched(3).strip()} masked" if masked else ""))
+        parts.append("\n" + pen.quiet("scale  ") + pen.legend() + (f"   {pen.hatched(3).strip()} masked" if masked else ""))
     return "\n".join(line.rstrip() for line in "\n".join(parts).split("\n"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard.colours import HEADS, blue, hexadecimal, red
+from regard.colours import HEADS, blue, hexadecimal, ink, red
 from regard.demos.drawing import Bars, Board, Grid, Lines, Note, Picture, Table, Words
 from regard.terminal import table
 
@@ -103,10 +103,10 @@ def _grid(axes: Any, grid: Grid) -> None:
                 )
             elif grid.numbers:
                 shown = f"{weight:.2f}" if weight >= 0.005 else "·"
-                axes.text(j, i, shown, ha="center", va="center", color="white" if weight > 0.5 else "black", fontsize=7)
+                axes.text(j, i, shown, ha="center", va="center", color=hexadecimal(ink(blue(weight, dark=False))), fontsize=7)
     if grid.title:
         axes.set_title(grid.title)
-    axes.figure.colorbar(picture, ax=axes, shrink=0.9, label="weight", pad=0.01)
+    axes.figure.colorbar(picture, ax=axes, shrink=0.9, pad=0.01)
 
 
 def _words(axes: Any, line: Words) -> None:
@@ -114,6 +114,6 @@ def _words(axes: Any, line: Words) -> None:
     for i, (word, weight) in enumerate(zip(line.words, line.weights, strict=True)):
         here = i == line.current
         back = {} if here else {"bbox": {"facecolor": hexadecimal(blue(weight, dark=False)), "edgecolor": "none", "pad": 2}}
-        colour = hexadecimal(red(dark=False)) if here else "white" if weight > 0.5 else "black"
+        colour = hexadecimal(red(dark=False)) if here else hexadecimal(ink(blue(weight, dark=False)))
         axes.text(x / total, 0.5, word, color=colour, va="center", transform=axes.transAxes, **back)
         x += len(word) + 1

@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard.biases import Bias, offsets
+from regard.biases import Bias
 from regard.layers.multihead import MultiHeadAttention
 from regard.masks import Mask, per_head, window
 
@@ -49,11 +49,14 @@ class SoftSpan(Bias):
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> Tensor:
-        distance = offsets(rows, cols, L, S, device=device).abs()
-        m = (self.ramp + self.spans().to(device=device, dtype=dtype).view(1, -1, 1, 1) - distance) / self.ramp  # (1, h, l, s)
+        # A tile has only l + s − 1 different offsets: each diagonal is computed once, and rows are shifted views of that line.
+        first = cols.start - (rows.stop - 1 + S - L)
+        distance = torch.arange(first, first + len(rows) + len(cols) - 1, device=device).abs()
+        m = (self.ramp + self.spans().to(device=device, dtype=dtype).unsqueeze(-1) - distance) / self.ramp  # (h, l + s − 1)
         outside = m <= 0
         # The log is taken of 1 where it will be thrown away, so that its gradient is 0 there and not NaN.
-        return m.masked_fill(outside, 1.0).clamp(max=1.0).log().masked_fill(outside, -math.inf)
+        line = m.masked_fill(outside, 1.0).clamp(max=1.0).log().masked_fill(outside, -math.inf)
+        return line.unfold(-1, len(cols), 1).flip(-2).unsqueeze(0)  # (1, h, l, s)
 
     def check(self, heads: int) -> None:
         if self.share.numel() != heads:
