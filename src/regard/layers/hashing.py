@@ -108,6 +108,7 @@ class LshAttention(nn.Module):
     """Self-attention by hashing, for long sequences: one map makes queries and (made unit length) keys, so that like tokens share a bucket.
 
     Hashes are drawn anew from ``seed`` at each call, so a call is a function of its input; pass a ``generator`` for fresh ones.
+    With ``causal`` no later token is ever read, but the sort knows all of them: a later token can change which earlier ones meet.
 
     Shapes: x (B, N, D) to (B, N, D).
 
