@@ -33,8 +33,9 @@ def offsets(rows: range, cols: range, L: int, S: int, *, device: torch.device | 
 class Alibi(Bias):
     """``−slope · |key − query|`` with one fixed slope per head (Press et al. 2022, section 3).
 
-    >>> Alibi(8).tile(range(1), range(3), 3, 3)[0, 0]
-    tensor([[ 0.0000, -0.5000, -1.0000]])
+    >>> Alibi(8).tile(range(2), range(2), 2, 2)[0, 0]
+    tensor([[-0.0000, -0.5000],
+            [-0.5000, -0.0000]])
     """
 
     slopes: Tensor

@@ -209,7 +209,7 @@ class Gaussian(Score):
     inside the tile.
 
     >>> Gaussian(width=2.0)(torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0]]))
-    tensor([[-2., -0.]])
+    tensor([[-2.,  0.]])
     """
 
     def __init__(self, width: float | Tensor = 1.0, *, learn: bool = False) -> None:

@@ -1,1 +1,57 @@
+"""Models built from attention: kernel regression, the recurrent translators, Transformer, BERT, GPT, and a reader.
 
+Loaded on first use: kernel regression needs scikit-learn, the others do not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .bert import Bert, BertClassifier, BertConfig
+    from .gpt import Gpt, GptConfig
+    from .kernel_regression import AveragePooling, NadarayaWatson, textbook_data
+    from .reader import Reader, ReaderConfig
+    from .seq2seq import Bahdanau, FixedContext
+    from .transformer import Transformer, TransformerConfig
+
+_ROOMS = {
+    "AveragePooling": "kernel_regression",
+    "Bahdanau": "seq2seq",
+    "Bert": "bert",
+    "BertClassifier": "bert",
+    "BertConfig": "bert",
+    "FixedContext": "seq2seq",
+    "Gpt": "gpt",
+    "GptConfig": "gpt",
+    "NadarayaWatson": "kernel_regression",
+    "Reader": "reader",
+    "ReaderConfig": "reader",
+    "Transformer": "transformer",
+    "TransformerConfig": "transformer",
+    "textbook_data": "kernel_regression",
+}
+
+__all__ = [
+    "AveragePooling",
+    "Bahdanau",
+    "Bert",
+    "BertClassifier",
+    "BertConfig",
+    "FixedContext",
+    "Gpt",
+    "GptConfig",
+    "NadarayaWatson",
+    "Reader",
+    "ReaderConfig",
+    "Transformer",
+    "TransformerConfig",
+    "textbook_data",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
