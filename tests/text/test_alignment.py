@@ -28,9 +28,9 @@ def test_plain_pictures_are_ascii_and_shade_with_the_weight():
 def test_colour_grows_with_the_weight_and_nothing_is_the_background():
     dark = draw(torch.tensor([[0.0, 0.3, 1.0]]), ["t"], ["a", "b", "c"], colour=True).splitlines()[1:]
     assert "\x1b" not in dark[0]
-    blue = [tuple(map(int, line.split("38;2;")[1].split("m")[0].split(";"))) for line in dark[1:]]
+    blue = [tuple(map(int, line.split("48;2;")[1].split("m")[0].split(";"))) for line in dark[1:]]
     assert sum(blue[1]) > sum(blue[0])
     assert all(b > r for r, _, b in blue)
     light = draw(torch.tensor([[0.3, 1.0]]), ["t"], ["b", "c"], colour=True, dark=False).splitlines()[1:]
-    deep = [tuple(map(int, line.split("38;2;")[1].split("m")[0].split(";"))) for line in light]
+    deep = [tuple(map(int, line.split("48;2;")[1].split("m")[0].split(";"))) for line in light]
     assert sum(deep[1]) < sum(deep[0])
