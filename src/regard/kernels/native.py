@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..choices import Softmax
 from . import native_ops as ops
-from . import native_read
+from . import native_pairs, native_read
 from .spec import Result, Spec
 from .streamed import Streamed, _twice
 from .tiles import finite
@@ -43,8 +43,8 @@ class Native:
             return f"compiled for float32 and bfloat16, not {str(query.dtype).removeprefix('torch.')}"
         if type(spec.choice) is not Softmax:
             return f"{type(spec.choice).__name__} has no compiled kernel"
-        if spec.score is not None:
-            return f"{type(spec.score).__name__} has no compiled kernel"
+        if spec.score is not None and (why := native_pairs.refuses(spec)) is not None:
+            return why
         if spec.bias is not None:
             return "a bias per query and key has no compiled kernel"
         if isinstance(spec.beta, Tensor):
@@ -59,6 +59,8 @@ class Native:
 
     def bytes(self, spec: Spec) -> int:
         """Output and lse, K and V repacked; for a gradient also Q, dO and up to 16 shares of dQ, and the gradients."""
+        if spec.score is not None:
+            return native_pairs.bytes_of(spec)
         B, h, L, S = spec.sizes
         k, d, dv = spec.key.shape[1], spec.query.shape[3], spec.value.shape[3]
         element = spec.query.element_size()
@@ -76,6 +78,9 @@ class Native:
 
     def run(self, spec: Spec) -> Result:
         spans = None if spec.mask is None else self._spans(spec)
+        if spec.score is not None:
+            output, lse = native_pairs.run(spec, spans)
+            return Result(output, lse, readings=_STREAMED.read(spec, lse.detach()) if spec.readings else {})
         inputs: tuple[Any, ...] = (spec.query, spec.key, spec.value, spec.key_bias, spec.sinks)
         numbers = (spec.scale, spec.cap or 0.0, float(spec.beta))
         if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():

@@ -113,7 +113,7 @@ def backward(
 
 class _Autograd(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         spec: Spec,
         spans: Tensor | None,
@@ -131,7 +131,7 @@ class _Autograd(torch.autograd.Function):
         return output, lse
 
     @staticmethod
-    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, value, vector, sinks, output, lse = ctx.saved_tensors
         if torch.is_grad_enabled():
             everything = [query, key, value, None, None, None, sinks, vector]
