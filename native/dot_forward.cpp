@@ -4,7 +4,11 @@
 // scores (first-level cache), their exponentials under the running maximum, and adds their product with V, summed block by
 // block from zero so that long rows do not lose digits.
 // Milakov & Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention).
+//
+// In bfloat16, where the machine multiplies it (VDPBF16PS), K, V and the weights are read in pairs: the weights are rounded to
+// bfloat16 before they meet V; scores and sums stay float32.
 #include "few.h"
+#include "half.h"
 
 namespace regard::REGARD_ISA {
 namespace {
@@ -12,13 +16,44 @@ namespace {
 constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
 constexpr int64_t kMostGroups = 8;
 
+template <bool Half>
+struct Operand {
+    using Packed = Pack;
+    static constexpr int64_t kPair = 1;  // elements of the summed axis in one 32-bit unit
+    template <int Rows, int Columns>
+    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
+        multiply(acc, a, row, step, b, ldb, depth);
+    }
+    REGARD_INLINE void keep(float* to, Float low, Float high) {
+        store(to, low);
+        store(to + kLanes, high);
+    }
+};
+
+#if defined(__AVX512BF16__)
+template <>
+struct Operand<true> {
+    using Packed = HalfPack;
+    static constexpr int64_t kPair = 2;
+    template <int Rows, int Columns>
+    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
+        multiply_pairs(acc, a, row, step, b, ldb, depth);
+    }
+    REGARD_INLINE void keep(float* to, Float low, Float high) { store_pairs(to, low, high); }
+};
+#endif
+
+template <bool Half>
 struct Forward {
+    using In = Operand<Half>;
+    static constexpr int64_t kPair = In::kPair;
     const DotForward& a;
     Crew& crew;
-    Pack key, value;
+    typename In::Packed key, value;
     Bias bias;
     Post post;
     const int64_t width;  // of a row of values, padded
+    const int64_t depth;  // of a score's sum
     int64_t groups, blocks;  // row groups in a task; tasks in a head
     int64_t query_floats, out_floats;
     Scratch scratch;
@@ -32,8 +67,9 @@ struct Forward {
     Forward(const DotForward& a_, Crew& crew_)
         : a(a_), crew(crew_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width),
           value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width), bias(a_), post(a_), width(value.width),
+          depth(ceil_div(a_.width, kPair)),
           groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
-          query_floats(round_up(groups * kRows * a_.width, kLanes)), out_floats(groups * kRows * width),
+          query_floats(round_up(groups * kRows * depth, kLanes)), out_floats(groups * kRows * width),
           scratch(4 * crew_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * kScoreRow + query_floats + out_floats; }
@@ -72,7 +108,7 @@ struct Forward {
             const int64_t end = min(begin + kBlock, high);
             for (int64_t g = 0; g < used; ++g)
                 if (state[g].group.look(begin, end, seen))
-                    step(state[g], seen, begin, pair, bias.row(row), query + g * kRows * a.width, scores,
+                    step(state[g], seen, begin, pair, bias.row(row), query + g * kRows * depth, scores,
                          out + g * kRows * width);
             if (crew.stopped(worker)) return;
         }
@@ -84,8 +120,16 @@ struct Forward {
     void pack_queries(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
         const Matrix q(a.query, a.type, batch, head);
         for (int64_t i = 0; i < round_up(count, kRows); ++i)
-            for (int64_t k = 0; k < a.width; ++k)
-                to[(i / kRows * a.width + k) * kRows + i % kRows] = i < count ? q.at(first + i, k) : 0.0f;
+            for (int64_t k = 0; k < depth; ++k) {
+                float* unit = to + (i / kRows * depth + k) * kRows + i % kRows;
+                if constexpr (Half) {
+                    uint16_t two[2] = {0, 0};
+                    for (int64_t c = 2 * k; i < count && c < min(2 * k + 2, a.width); ++c) two[c % 2] = q.bits(first + i, c);
+                    std::memcpy(unit, two, 4);
+                } else {
+                    *unit = i < count ? q.at(first + i, k) : 0.0f;
+                }
+            }
     }
 
     void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* key_bias, const float* query, float* scores,
@@ -96,7 +140,7 @@ struct Forward {
             if (seen.panel[p] == kNone) continue;
             Float acc[kRows][2];
             clear(acc);
-            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
+            In::product(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, depth);
             if (!post.plain) {
                 const float* b = key_bias ? key_bias + begin + p * kPanel : nullptr;
                 for (int i = 0; i < kRows; ++i)
@@ -125,17 +169,18 @@ struct Forward {
             float* s = scores + i * kScoreRow;
             for (int64_t p = 0; p < kPanels; ++p) {
                 if (seen.panel[p] == kNone) continue;
+                Float weight[2];
 #pragma GCC unroll 2
                 for (int c = 0; c < 2; ++c) {
-                    const Float weight = exp2(load(s + p * kPanel + c * kLanes) * post.factor - shift);
-                    store(s + p * kPanel + c * kLanes, weight);
-                    sum[c] += weight;
+                    weight[c] = exp2(load(s + p * kPanel + c * kLanes) * post.factor - shift);
+                    sum[c] += weight[c];
                 }
+                In::keep(s + p * kPanel / kPair, weight[0], weight[1]);  // pairs: behind what is still to be read
             }
             state.top[i] = now;
             state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
         }
-        if (seen.ragged && touches_dirty(seen, begin, pair)) {
+        if ((Half || seen.ragged) && touches_dirty(seen, begin, pair)) {
             gather_apart(seen, begin, pair, scores, decay, out);
         } else {
             int64_t column = 0;
@@ -151,10 +196,11 @@ struct Forward {
         Float acc[kRows][Columns];
         clear(acc);
         for (int s = 0; s < seen.count;) {
-            const int64_t from = seen.segment[s].begin;
+            const int64_t from = seen.segment[s].begin / kPair;  // a neighbour in a pair weighs 0
             int64_t to = seen.segment[s].end;
             for (++s; s < seen.count && seen.segment[s].begin == to; ++s) to = seen.segment[s].end;
-            multiply(acc, weights + (from - begin), kScoreRow, 1, v + from * width, width, to - from);
+            to = ceil_div(to, kPair);
+            In::product(acc, weights + (from - begin / kPair), kScoreRow, 1, v + from * width, width, to - from);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i)
@@ -172,6 +218,12 @@ struct Forward {
         return false;
     }
 
+    // Element i of a row of units.
+    static float unit(const float* units, int64_t i) {
+        if constexpr (Half) return widen(((const uint16_t*)units)[i]);
+        return units[i];
+    }
+
     // The same row by row, reading no value that the row may not see.
     void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
         const float* v = value.at(pair);
@@ -180,22 +232,30 @@ struct Forward {
             for (int s = 0; s < seen.count; ++s) {
                 if (!(seen.segment[s].rows >> i & 1)) continue;
                 for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
+                    for (int64_t c = 0; c < width; ++c)
+                        out[i * width + c] += unit(weights + i * kScoreRow, j - begin) * unit(v + (j / kPair * width + c), j % kPair);
             }
         }
     }
 };
+
+template <bool Half>
+void forward(const DotForward& a, Crew& crew) {
+    Forward<Half> work(a, crew);
+    typename Operand<Half>::Packed* const packs[] = {&work.key, &work.value};
+    pack_all(packs, 2, crew);
+    crew.run(a.batch * a.heads * work.blocks, [](void* context, int64_t index, int worker) { ((Forward<Half>*)context)->task(index, worker); }, &work);
+}
 
 }  // namespace
 
 void dot_forward(const DotForward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
     if (a.queries * (a.heads / a.key_heads) <= kFewRows) return dot_few(a, crew);
-    Forward forward(a, crew);
-    Pack* const packs[] = {&forward.key, &forward.value};
-    pack_all(packs, 2, crew);
-    crew.run(a.batch * a.heads * forward.blocks, [](void* context, int64_t index, int worker) { ((Forward*)context)->task(index, worker); },
-             &forward);
+#if defined(__AVX512BF16__)
+    if (a.type == Type::bfloat16) return forward<true>(a, crew);
+#endif
+    forward<false>(a, crew);
 }
 
 }  // namespace regard::REGARD_ISA

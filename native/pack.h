@@ -35,6 +35,8 @@ struct Matrix {
         return type == Type::float32 ? ((const float*)data)[offset] : widen(((const uint16_t*)data)[offset]);
     }
 
+    REGARD_INLINE_MEMBER uint16_t bits(int64_t i, int64_t j) const { return ((const uint16_t*)data)[i * row + j * column]; }
+
     // One row, times `factor`, into `to`; zeros up to `width`.
     void copy_row(int64_t i, int64_t columns, int64_t width, float factor, float* to) const {
         if (type == Type::float32 && column == 1) {
@@ -43,6 +45,9 @@ struct Matrix {
         } else if (type == Type::float32) {
             const float* from = (const float*)data + i * row;
             for (int64_t j = 0; j < columns; ++j) to[j] = from[j * column] * factor;
+        } else if (column == 1) {
+            const uint16_t* from = (const uint16_t*)data + i * row;
+            for (int64_t j = 0; j < columns; ++j) to[j] = widen(from[j]) * factor;
         } else {
             const uint16_t* from = (const uint16_t*)data + i * row;
             for (int64_t j = 0; j < columns; ++j) to[j] = widen(from[j * column]) * factor;
@@ -94,6 +99,20 @@ static inline void transpose_square(const float* from, int64_t ld, float* to) {
     for (int i = 0; i < kLanes; ++i) store(to + i * kPanel, v[i]);
 }
 
+// kPanel rows at `from` (stride ld, readable to whole vectors) become a panel of `columns` columns.
+static void transpose_panel(const float* from, int64_t ld, int64_t columns, float* to) {
+    float square[kLanes * kPanel];
+    for (int64_t r = 0; r < kPanel; r += kLanes)
+        for (int64_t k = 0; k < columns; k += kLanes) {
+            if (k + kLanes <= columns) {
+                transpose_square(from + r * ld + k, ld, to + k * kPanel + r);
+            } else {  // the last, narrow one: keep its padding out of the next panel
+                transpose_square(from + r * ld + k, ld, square);
+                for (int64_t c = k; c < columns; ++c) std::memcpy(to + c * kPanel + r, square + (c - k) * kPanel, sizeof(Float));
+            }
+        }
+}
+
 // One panel: rows [first, first + count) (count ≤ kPanel, the rest zero) of `from`, transposed. `buffer` holds
 // kPanel·padded(columns) floats. True if all are finite.
 static bool pack_panel(const Matrix& from, int64_t first, int64_t count, int64_t columns, float* to, float* buffer) {
@@ -109,16 +128,7 @@ static bool pack_panel(const Matrix& from, int64_t first, int64_t count, int64_t
     } else {
         for (int64_t i = 0; i < kPanel; ++i) clean &= finite(source + i * ld, columns);
     }
-    float square[kLanes * kPanel];
-    for (int64_t r = 0; r < kPanel; r += kLanes)
-        for (int64_t k = 0; k < columns; k += kLanes) {
-            if (k + kLanes <= columns) {
-                transpose_square(source + r * ld + k, ld, to + k * kPanel + r);
-            } else {  // the last, narrow one: keep its padding out of the next panel
-                transpose_square(source + r * ld + k, ld, square);
-                for (int64_t c = k; c < columns; ++c) std::memcpy(to + c * kPanel + r, square + (c - k) * kPanel, sizeof(Float));
-            }
-        }
+    transpose_panel(source, ld, columns, to);
     return clean;
 }
 
@@ -173,9 +183,10 @@ struct Pack {
 };
 
 // Packs every tensor of the list, in one go over the crew.
-static void pack_all(Pack* const* packs, int count, Crew& crew) {
+template <class Kind>
+static void pack_all(Kind* const* packs, int count, Crew& crew) {
     struct Context {
-        Pack* const* packs;
+        Kind* const* packs;
         int count;
         Crew& crew;
         int64_t room;

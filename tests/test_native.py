@@ -223,6 +223,36 @@ def test_hidden_poison_does_not_leak(isa: str, poison: float) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("heads", "keys", "d", "dv"), [(4, 4, 64, 64), (6, 2, 21, 37)])
+def test_bfloat16(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
+    """Exact inputs, float32 sums; the weights may be rounded to bfloat16 (2^-9 each) and the output is (2^-9 again)."""
+    q, k, v = (x.bfloat16() for x in tensors(2, heads, keys, 77, 77, d, dv))
+    got = observe(q, k, v, mask=MASKS[mask], kernel="native")
+    want = observe(q.double(), k.double(), v.double(), mask=MASKS[mask], kernel="reference")
+    weight = attend(q.double(), k.double(), v.double().abs(), mask=MASKS[mask], kernel="reference")
+    assert got.output.dtype == torch.bfloat16
+    assert ((got.output.double() - want.output).abs() <= 2**-7 * weight).all()
+    assert got.lse is not None
+    assert want.lse is not None
+    seen = want.lse > -math.inf
+    assert ((got.lse - want.lse)[seen].abs() <= 1e-5).all()
+    assert (got.output[~seen] == 0).all()
+
+
+def test_bfloat16_gradients_and_hidden_poison(isa: str) -> None:
+    q, k, v = (x.bfloat16() for x in tensors(1, 4, 2, 90, 90, 16, 16))
+    got = gradients(q, k, v, "native", torch.bfloat16, causal(), None)
+    want = gradients(q, k, v, "reference", torch.float64, causal(), None)
+    for a, b in zip(got, want, strict=True):
+        assert (a.double() - b).abs().max() <= 2**-6 * b.abs().max()
+    bad = v.clone()
+    bad[..., 51:, :] = math.nan
+    assert torch.equal(
+        attend(q, k, bad, mask=causal(), kernel="native")[:, :, :51], attend(q, k, v, mask=causal(), kernel="native")[:, :, :51]
+    )
+
+
 def test_double_backward_goes_dense_and_says_so() -> None:
     q, k, v = (x.requires_grad_() for x in tensors(1, 1, 1, 5, 5, 4, 4))
     with pytest.warns(UserWarning, match="dense"):
