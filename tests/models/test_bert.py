@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import Entropy
+from regard import Entropy, window
 from regard.models.bert import Bert, BertClassifier, BertConfig, hide_tokens
 
 IDS = torch.randint(5, 40, (3, 12), generator=torch.Generator().manual_seed(1))
@@ -22,6 +22,17 @@ def test_padding_changes_nothing(placement, positions):
     hidden = model(IDS, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         torch.testing.assert_close(hidden[row, :length], model(IDS[row : row + 1, :length])[0])
+
+
+def test_a_mask_narrows_what_padding_leaves():
+    model, other = small(layers=1), IDS.clone()
+    other[:, 4:] = (other[:, 4:] + 1) % 40
+    near = window(1, 1)
+    torch.testing.assert_close(model(IDS, mask=near)[:, :3], model(other, mask=near)[:, :3])
+    lengths = torch.full((3,), 4)  # token 3 sees token 4 but for its padding
+    torch.testing.assert_close(model(IDS, lengths, mask=near)[:, :3], model(other, lengths, mask=near)[:, :3])
+    torch.testing.assert_close(model(IDS, lengths, mask=near)[:, 3], model(IDS[:, :4], mask=near)[:, 3])
+    assert not torch.allclose(model(IDS, mask=near)[:, 3], model(IDS[:, :4], mask=near)[:, 3])
 
 
 def test_tokens_look_both_ways():

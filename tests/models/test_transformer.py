@@ -70,6 +70,9 @@ def test_a_state_can_be_stepped_twice_and_selected():
     plain = model.step(one.state, TARGET[:, 2])
     torch.testing.assert_close(beam.logits, plain.logits[index])
     torch.testing.assert_close(beam.alignment, plain.alignment[index])
+    twice = torch.tensor([3, 3, 0])
+    beam = model.step(one.state.select(index).select(twice), TARGET[index[twice], 2])
+    torch.testing.assert_close(beam.logits, plain.logits[index[twice]])
 
 
 @torch.no_grad()
