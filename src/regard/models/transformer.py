@@ -135,9 +135,10 @@ class Transformer(nn.Module):
 
         save_folder(self, path)
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Teacher forcing: logits (B, T, V) after every prefix of the target at once."""
-        return self.unembed(self.hidden(source, lengths, target))
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
+        """Teacher forcing: logits (B, T, V) after every prefix of the target at once; with `keep` (B, T), only of the N it marks: (N, V)."""
+        hidden = self.hidden(source, lengths, target)
+        return self.unembed(hidden if keep is None else hidden[keep])
 
     def hidden(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         """The vectors (B, T, D) the logits are read from."""
@@ -157,7 +158,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Mean cross-entropy of the words `wanted` (B, T); words marked `ignore` (padding) are not even read out."""
         keep = wanted != ignore
-        return F.cross_entropy(self.unembed(self.hidden(source, lengths, target)[keep]), wanted[keep], label_smoothing=smoothing)
+        return F.cross_entropy(self(source, lengths, target, keep=keep), wanted[keep], label_smoothing=smoothing)
 
     def encode(self, source: Tensor, lengths: Tensor) -> TransformerMemory:
         """Read source (B, S), of which `lengths` (B,) tokens are real."""
