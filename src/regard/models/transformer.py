@@ -136,7 +136,7 @@ class Transformer(nn.Module):
         save_folder(self, path)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
-        """Teacher forcing: logits (B, T, V) after every prefix of the target at once; with `keep` (B, T), only of the N it marks: (N, V)."""
+        """Teacher forcing: logits (B, T, V) after every prefix of the target at once; with `keep` (B, T), those it marks: (N, V)."""
         hidden = self.hidden(source, lengths, target)
         return self.unembed(hidden if keep is None else hidden[keep])
 
