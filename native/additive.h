@@ -23,13 +23,6 @@ REGARD_INLINE Float reciprocal(Float d) {
 #endif
 }
 
-// (1 − tanh x)/2 of any x; NaN for NaN.
-REGARD_INLINE Float fade(Float x) {
-    x = select(x > kWide, splat(kWide), x);
-    x = select(x < -kWide, splat(-kWide), x);
-    return reciprocal(1.0f + exp2(x * 2.885390081777927f));
-}
-
 // e^2x for |x| ≤ kWide to 8e-8 relative: the argument is reduced exactly, so that size costs no digits.
 REGARD_INLINE Float power(Float x) {
     const Float shifted = x * 2.885390081777927f + 12582912.0f;
@@ -42,6 +35,13 @@ REGARD_INLINE Float power(Float x) {
     p = p * y + 0.5000000013463715f;
     p = 1.0f + (y + y * y * p);
     return p * (Float)(((Int)shifted - (0x4B400000 - 127)) << 23);
+}
+
+// (1 − tanh x)/2 of any x; NaN for NaN.
+REGARD_INLINE Float fade(Float x) {
+    x = select(x > kWide, splat(kWide), x);
+    x = select(x < -kWide, splat(-kWide), x);
+    return reciprocal(1.0f + power(x));
 }
 
 // The powers of n numbers (n a multiple of kLanes). True if one is too large, or NaN; its power is then of no use.
