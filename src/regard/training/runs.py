@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from . import checkpoints
@@ -36,8 +37,13 @@ def train(name: str, path: str | Path, *, watch: Callable[[Progress], None] | No
     root = path.resolve().parent
     folder = root / config.out
     folder.mkdir(parents=True, exist_ok=True)
-    _same_run(folder, name, config, fingerprint(root / file for file in config.files()))
-    task = task_class.build(config, root, folder)
+    from accelerate import PartialState
+
+    with PartialState(
+        cpu=not torch.accelerator.is_available()
+    ).main_process_first():  # one process writes the vocabularies, the others read them
+        _same_run(folder, name, config, fingerprint(root / file for file in config.files()))
+        task = task_class.build(config, root, folder)
     trainer = Trainer(task, config.training, folder, watch=watch)
     return trainer.run(), folder
 

@@ -143,6 +143,7 @@ class Trainer:
         self.accelerator = Accelerator(
             # Autocast is entered in `_step`: accelerate's own setting is one for the whole process, whatever trainer comes next.
             mixed_precision="no",
+            cpu=not torch.accelerator.is_available(),  # several processes on CPU are only seen when it is said
             # No example may be repeated to even out the processes; `_share` deals the batches out itself.
             dataloader_config=DataLoaderConfiguration(even_batches=False),
         )
@@ -153,13 +154,13 @@ class Trainer:
     def run(self) -> Journey:
         """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
         with _determinism(self.settings), self._interruptible():
-            _seed(self.settings.seed)
             bare = self.task.model
             decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
             plain = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
             groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
             model, wrapped = self.accelerator.prepare(bare, optimiser)
+            _seed(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
             self._resume(bare, optimiser)
             journey = self.journey
             while not journey.finished and not self._stop:
@@ -223,9 +224,10 @@ class Trainer:
                 self.accelerator.backward(loss * weight)
             sums += float(loss.detach()) * weight
             count += n * weight
-        if self.accelerator.num_processes > 1:
-            both = self.accelerator.reduce(torch.tensor([sums, float(count)], dtype=torch.float64, device=self.accelerator.device))
-            sums, count = float(both[0]), int(both[1])
+        if self.accelerator.num_processes > 1:  # a signal may have reached one process alone: all stop together
+            mine = torch.tensor([sums, float(count), float(self._stop)], dtype=torch.float64, device=self.accelerator.device)
+            sums, total, stop = self.accelerator.reduce(mine).tolist()
+            count, self._stop = int(total), stop > 0
         # Sums were sent back, so that every token weighs the same whatever batch or process it was in: divide by their number here.
         scale = self.accelerator.num_processes / max(count, 1)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
@@ -256,11 +258,26 @@ class Trainer:
     # Scores
 
     def _evaluate(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
-        """Score the model, log it, and keep its weights when they are the best yet. Leaves no trace in the random numbers."""
+        """Score the model, log it, and keep its weights when they are the best yet. Leaves no trace in the random numbers.
+
+        The main process does it; the others learn what it found, so that all agree on when to stop.
+        """
+        if self.accelerator.is_main_process:
+            self._score(model, event, rate=rate, total=total)
+        if self.accelerator.num_processes > 1:
+            from accelerate.utils import broadcast
+
+            journey = self.journey
+            found = torch.tensor(
+                [float("nan") if journey.best is None else journey.best, float(journey.best_step), float(journey.stale)],
+                dtype=torch.float64,
+                device=self.accelerator.device,
+            )
+            best, step, stale = broadcast(found).tolist()
+            journey.best, journey.best_step, journey.stale = None if best != best else best, int(step), int(stale)
+
+    def _score(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
         journey, settings = self.journey, self.settings
-        if not self.accelerator.is_main_process:
-            self.accelerator.wait_for_everyone()
-            return
         tensors, state = checkpoints.random_state()
         model.eval()
         with torch.no_grad():
@@ -281,7 +298,6 @@ class Trainer:
         if self.watch:
             self.watch(Progress(journey.step, total, journey.epoch, float("nan"), rate, 0.0, float("nan"), metrics, samples))
         self._since = (time.monotonic(), 0)
-        self.accelerator.wait_for_everyone()
 
     def _finish(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
         """A last evaluation, then the mean of the last checkpoints, which takes the best one's place when it is better."""
