@@ -117,7 +117,7 @@ def _width(text: str, count: int) -> Any:
 
 
 def _measure(
-    X: Any, y: Any, width: Any, kernel: str, per_dimension: bool, held_out: float, seed: int
+    X: Any, y: Any, width: Any, kernel: Any, per_dimension: bool, held_out: float, seed: int
 ) -> tuple[dict[str, Any], NadarayaWatson, Any]:
     """R² on held-out rows of the fit and its baselines."""
     from sklearn.model_selection import train_test_split

@@ -122,6 +122,16 @@ class Reader(nn.Module):
         self.gru = nn.GRU(n, n, batch_first=True)
         self.answer = nn.Sequential(nn.Linear((config.hops + 1) * n, n), nn.ReLU(), nn.Linear(n, config.answers))
         nn.init.normal_(self.skimmed.weight, std=d**-0.5)
+        for t in range(config.hops):
+            self._prefer_the_latest(self.ask_times[t][-1])
+
+    @staticmethod
+    @torch.no_grad()
+    def _prefer_the_latest(times: nn.Linear) -> None:
+        """What is told later overrules what was told before: begin with chances that fall as 1/(1 + age), and no other taste in time."""
+        nn.init.zeros_(times.weight)
+        nn.init.zeros_(times.bias)
+        times.bias[1] = 1.0  # the question's own log-distance, the second of `time_features`
 
     def forward(self, page: Page, *, draws: int = 1, generator: torch.Generator | None = None) -> Reading:
         """Read a page; while training with hard attention, `draws` times over."""

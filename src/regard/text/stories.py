@@ -126,13 +126,13 @@ class _World:
         return Story(tuple(sentences), f"Where is the {thing}?", place, (n, m))
 
     def happen(self, n: int, facts: int) -> str:
-        person = self.chance.choice(PEOPLE)
-        if facts == 2 and person in self.moves and self.chance.random() < 0.4:
+        person = self.chance.choice([*PEOPLE, *self.holders.values()])  # who holds something is in the story more often
+        if facts == 2 and person in self.moves and self.chance.random() < 0.5:
             m, place = self.moves[person]
             held = [thing for thing, holder in self.holders.items() if holder == person]
             # What lies elsewhere, or was never seen, cannot be taken; a thing never mentioned may lie anywhere.
             near = [t for t in THINGS if t not in self.holders and (t not in self.things or self.things[t][2] == place)]
-            if held and (not near or self.chance.random() < 0.5):
+            if held and (not near or self.chance.random() < 0.6):
                 thing = self.chance.choice(sorted(held))
                 del self.holders[thing]
                 self.things[thing] = n, m, place

@@ -51,7 +51,8 @@ class Model:
     width: int = 32
     state: int = 32
     draws: int = 32  # how often each story is read in a training step, with hard attention
-    curiosity: float = 0.05  # how much the picks' entropy is worth at first; nothing after `data.grow` epochs
+    curiosity: float = 0.05  # how much the picks' entropy is worth at first …
+    curious: int = 20  # … and the epoch from which it is worth nothing
 
     def build(self, words: int, answers: int) -> Reader:
         return Reader(ReaderConfig(words, answers, hops=self.hops, width=self.width, state=self.state, attention=self.attention))
@@ -134,7 +135,8 @@ class ReaderTask:
         order = list(range(count))
         random.Random(f"{settings.seed} {epoch}").shuffle(order)
         rows = [order[i : i + data.batch] for i in range(0, count, data.batch)]
-        return Batches(rows, self.train, self.reader, self.config.model.curiosity * (1 - way))
+        curiosity = self.config.model.curiosity * max(0.0, 1 - epoch / max(1, self.config.model.curious))
+        return Batches(rows, self.train, self.reader, curiosity)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
         device = next(model.parameters()).device
