@@ -1,0 +1,353 @@
+"""A sighting as one compact JSON object: what the page draws, and nothing else.
+
+Numbers go into one binary blob (gzip, base64) and the JSON says where: ``[offset, length, type]``. A text short enough keeps its exact
+weights (float32); a long one keeps 8-bit pooled maps and the heaviest keys of every row.
+
+Axes: h heads, L queries, S keys, R × C cells of a pooled map, k heaviest keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.masks import Mask
+
+from .pieces import Piece, read_pieces
+
+if TYPE_CHECKING:
+    from .proof import Proof
+    from .sighting import Seen, Sighting
+
+FORMAT = 1
+EXACT_BYTES = 8_000_000  # weights of all heads together, as float32; above it the page keeps maps and heaviest keys
+BLOB_BYTES = 11_000_000  # base64 makes 14.7 MB of it, before gzip
+_MAP_BYTES = 4_000_000
+_TRACK = 4096  # points a per-token reading keeps in a long text
+
+Ref = list[int | str]
+
+
+class Blob:
+    """Arrays laid end to end, each beginning at a multiple of four bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._known: dict[bytes, Ref] = {}
+        self.size = 0
+
+    def add(self, array: np.ndarray[Any, Any], kind: str) -> Ref:
+        """Where the array now is. kind: f4, u1, u2, or p2/p4 (u2/u4 by byte planes, which compress better). Equal arrays are kept once."""
+        if kind in ("p2", "p4"):
+            width = int(kind[1])
+            data = np.ascontiguousarray(array.astype(f"<u{width}").reshape(-1, 1).view(np.uint8).T).tobytes()
+        else:
+            data = np.ascontiguousarray(array.astype("<" + kind)).tobytes()
+        if (found := self._known.get(data)) is not None and found[2] == kind:
+            return found
+        ref: Ref = [self.size, int(array.size), kind]
+        padding = -len(data) % 4
+        self._parts += [data, b"\0" * padding]
+        self._known[data] = ref
+        self.size += len(data) + padding
+        return ref
+
+    def text(self) -> str:
+        return base64.b64encode(gzip.compress(b"".join(self._parts), 6, mtime=0)).decode("ascii")
+
+
+def encode8(weights: Tensor, top: Tensor) -> Tensor:
+    """Weights in [0, top] as bytes c with weight ≈ top·(c/255)²: small weights keep their order, and only zero is 0.
+
+    >>> encode8(torch.tensor([0.0, 1e-6, 0.25, 1.0]), torch.tensor(1.0)).tolist()
+    [0, 1, 128, 255]
+    """
+    code = (weights / top.clamp(min=1e-30)).clamp(0, 1).sqrt().mul(255).round()
+    return torch.where(weights > 0, code.clamp(min=1), 0).to(torch.uint8)
+
+
+def build_payload(
+    sighting: Sighting,
+    *,
+    batch: int = 0,
+    title: str | None = None,
+    exact_bytes: int = EXACT_BYTES,
+    blob_bytes: int = BLOB_BYTES,
+) -> dict[str, Any]:
+    """What the page needs of one text of the batch, as plain JSON values."""
+    calls = list(sighting)
+    blob = Blob()
+    texts = Texts(sighting, batch)
+    sizes = [_sizes(seen) for seen in calls]
+    heads = sum(h for h, _, _ in sizes)
+    exact = 4 * sum(h * L * S for h, L, S in sizes) <= exact_bytes
+    side = 256
+    while side > 32 and heads * side * side > _MAP_BYTES:
+        side //= 2
+    entries = [_entry(seen, batch, exact, side, blob, texts) for seen in calls]
+    depth, wide = _top_room(calls, sizes, entries, blob_bytes - blob.size)
+    for seen, entry in zip(calls, entries, strict=True):
+        if entry["exact"] is None and "top" in seen.readings:
+            entry["top"] = _top(seen, batch, depth, wide, blob)
+    return {
+        "format": FORMAT,
+        "model": str(sighting.model),
+        "title": title,
+        "texts": texts.plain(),
+        "seen": entries,
+        "missed": [[str(part) for part in missed] for missed in sighting.missed],
+        "bytes": blob.size,
+        "blob": blob.text(),
+    }
+
+
+def pair_payload(weights: Tensor, target: Sequence[str], source: Sequence[str], *, title: str = "") -> dict[str, Any]:
+    """One alignment (T, S) of target words (the queries) with source words (the keys) as a payload of one head."""
+    weights = torch.as_tensor(weights).detach()
+    if weights.dim() != 2 or tuple(weights.shape) != (len(target), len(source)):
+        raise ValueError(
+            f"weights are {tuple(weights.shape)} but there are {len(target)} target and {len(source)} source words; "
+            "pass one row per target word and one column per source word"
+        )
+    blob = Blob()
+    exact = blob.add(_array(weights.float()), "f4")
+    rows = weights.double().sum(-1)
+    error = float((rows - 1).abs().max()) if len(target) else 0.0
+    entropy = -torch.special.xlogy(weights.double(), weights.double()).sum(-1)
+    entry = {
+        "layer": 0, "call": 0, "name": "alignment", "kind": "cross", "heads": 1, "L": len(target), "S": len(source),
+        "query": {"text": 1, "start": 0}, "key": {"text": 0, "start": 0}, "mask": None, "labels": [[]], "ids": [0], "exact": exact,
+        "proof": {"row_sum_error": error, "rows_checked": len(target), "holds": error < 1e-3},
+        "means": {"entropy": [float(entropy.mean()) if len(target) else 0.0]},
+    }  # fmt: skip
+    texts = [_pieces_json([Piece(word, "_") for word in words]) for words in (source, target)]
+    return {
+        "format": FORMAT, "model": "", "title": title, "texts": texts, "seen": [entry], "missed": [], "bytes": blob.size, "blob": blob.text()
+    }  # fmt: skip
+
+
+class Texts:
+    """The texts positions point into, each kept once, and the way from positions to places in them."""
+
+    def __init__(self, sighting: Sighting, batch: int) -> None:
+        self._texts: list[list[Piece]] = []
+        self._known: dict[str, int] = {}
+        for name, tokens in (("text", sighting.tokens), ("source", sighting.source_tokens)):
+            if tokens is not None:
+                self._known[name] = len(self._texts)
+                self._texts.append(read_pieces(tokens[batch]))
+
+    def place(self, seen: Seen, side: str) -> dict[str, int]:
+        """Where the queries or keys of a call stand: which text, and from which of its tokens on."""
+        where = seen.query_pos if side == "query" else seen.key_pos
+        source = seen.kind == "encoder" or (seen.kind == "cross" and side == "key")
+        name = "source" if source else "text"
+        if name not in self._known or len(self._texts[self._known[name]]) < where.stop:
+            # Nobody said which words these are: their numbers stand for them.
+            name += " numbers"
+            number = self._known.setdefault(name, len(self._texts))
+            if number == len(self._texts):
+                self._texts.append([])
+            known = self._texts[number]
+            known += [Piece(str(i), "_") for i in range(len(known), where.stop)]
+        return {"text": self._known[name], "start": where.start}
+
+    def of(self, seen: Seen, side: str) -> list[Piece]:
+        """The pieces themselves, one a query or key."""
+        place, n = self.place(seen, side), len(seen.query_pos if side == "query" else seen.key_pos)
+        return self._texts[place["text"]][place["start"] : place["start"] + n]
+
+    def plain(self) -> list[dict[str, Any]]:
+        return [_pieces_json(pieces) for pieces in self._texts]
+
+
+def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: int = 0, head: int = 0) -> Tensor | None:
+    """Which cells of an R × C map of an L × S pattern no query may look at, bool (R, C); None where nothing is hidden or it is not known.
+
+    >>> from regard import causal
+    >>> hidden_cells(causal(), 4, 4, 2, 2).int().tolist()
+    [[0, 1], [0, 0]]
+    """
+    if not isinstance(mask, Mask) or not L or not S:
+        return None
+    b, h = (batch if mask.lead[0] > 1 else 0), (head if mask.lead[1] > 1 else 0)
+    spans = mask.spans(L, S)
+    if spans is not None:
+        b, h = min(b, spans.shape[0] - 1), min(h, spans.shape[1] - 1)
+        start, stop = spans[b, h].long().unbind(-1)  # (L, r)
+        row = (torch.arange(L, device=start.device) * R // L).unsqueeze(-1).expand_as(start)
+        used = stop > start
+        row, start, stop = row[used], start[used] * C // S, (stop[used] - 1) * C // S + 1
+        seen = torch.zeros(R, C + 1, dtype=torch.int32, device=start.device)
+        one = torch.ones_like(row, dtype=torch.int32)
+        seen.index_put_((row, start), one, accumulate=True)
+        seen.index_put_((row, stop), -one, accumulate=True)
+        hidden = seen.cumsum(-1)[:, :C] == 0
+    elif L * S <= 1 << 24:
+        dense = mask.dense(L, S)
+        may = dense[min(b, dense.shape[0] - 1), min(h, dense.shape[1] - 1)]
+        hidden = pool(may.float(), R, C) == 0
+    else:
+        return None
+    return hidden if bool(hidden.any()) else None
+
+
+def pool(pattern: Tensor, R: int, C: int) -> Tensor:
+    """(…, L, S) to (…, R, C): each cell the mass its queries put on its keys, a mean over queries; rows keep their sum."""
+    *lead, L, S = pattern.shape
+    if (L, S) == (R, C):
+        return pattern
+    across = torch.arange(S, device=pattern.device) * C // S
+    down = torch.arange(L, device=pattern.device) * R // L
+    narrow = pattern.new_zeros(*lead, L, C).index_add_(-1, across, pattern)
+    small = pattern.new_zeros(*lead, R, C).index_add_(-2, down, narrow)
+    return small / torch.bincount(down, minlength=R).to(small.dtype).unsqueeze(-1)
+
+
+def exact_weights(seen: Seen, batch: int) -> Tensor | None:
+    """The whole pattern (h, L, S) of one text where it is still known: a pooled map fine enough, or the tiles."""
+    _, L, S = _sizes(seen)
+    pooled = seen.readings.get("pooled")
+    if pooled is not None and tuple(pooled.shape[-2:]) == (L, S):
+        return pooled[batch].detach()  # type: ignore[no-any-return]
+    if seen.kept is None:
+        return None
+    return torch.stack([seen.head(head).tile(batch=batch) for head in seen.head_ids])
+
+
+def proof_json(proof: Proof) -> dict[str, Any]:
+    """A proof as plain values; numbers that are not finite become null."""
+    return {name: _number(value) if isinstance(value, float) else value for name, value in asdict(proof).items()}
+
+
+def _entry(seen: Seen, batch: int, exact: bool, side: int, blob: Blob, texts: Texts) -> dict[str, Any]:
+    h, L, S = _sizes(seen)
+    entry: dict[str, Any] = {
+        "layer": int(seen.layer), "call": int(seen.call), "name": str(seen.name), "kind": str(seen.kind), "heads": h, "L": L, "S": S,
+        "query": texts.place(seen, "query"), "key": texts.place(seen, "key"), "mask": None if seen.mask is None else repr(seen.mask),
+        "proof": proof_json(seen.proof), "labels": _labels(seen), "ids": list(seen.head_ids), "exact": None,
+    }  # fmt: skip
+    readings = seen.readings
+    weights = exact_weights(seen, batch) if exact else None
+    rows, cols = L, S
+    if weights is not None:
+        entry["exact"] = blob.add(_array(_hatched(weights.float(), seen, batch)), "f4")
+    elif "pooled" in readings:
+        rows, cols = (min(side, n) for n in readings["pooled"].shape[-2:])
+        cells = pool(readings["pooled"][batch].detach().float(), rows, cols)  # (h, R, C)
+        top = cells.amax((-1, -2))
+        entry["map"] = {
+            "rows": rows, "cols": cols, "cells": blob.add(_array(encode8(cells, top[:, None, None])), "u1"), "top": _floats(top)
+        }  # fmt: skip
+        hidden = hidden_cells(seen.mask, L, S, rows, cols, batch=batch)
+        if hidden is not None:
+            entry["map"]["hidden"] = blob.add(np.packbits(_array(hidden), axis=None), "u1")
+    means: dict[str, list[float | None]] = {}
+    for name in ("entropy", "sink", "received"):
+        if name in readings:
+            entry[name], mean = _track(readings[name][batch].detach(), blob)
+            means[name] = mean
+    if "value_norm" in readings:
+        entry["value_norm"], means["value_norm"] = _track(readings["value_norm"].by_key[batch].detach(), blob)
+    if "max_logit" in readings:
+        means["max_logit"] = _floats(readings["max_logit"][batch].detach().amax(-1))
+    if "distance" in readings:
+        profile = readings["distance"]
+        entry["distance"] = {"offsets": [list(o) for o in profile.offsets], "mass": [_floats(m) for m in profile.mass[batch]]}
+    return {**entry, "means": means}
+
+
+def _hatched(weights: Tensor, seen: Seen, batch: int) -> Tensor:
+    """Weights (h, L, S) with −1 where a query may not look."""
+    _, L, S = weights.shape
+    several = isinstance(seen.mask, Mask) and seen.mask.lead[1] > 1
+    for place, head in enumerate(seen.head_ids if several else (0,)):
+        hidden = hidden_cells(seen.mask, L, S, L, S, batch=batch, head=head)
+        if hidden is not None:
+            part = weights[place] if several else weights
+            filled = part.masked_fill(hidden.to(weights.device) & (part == 0), -1)
+            weights = torch.cat([weights[:place], filled[None], weights[place + 1 :]]) if several else filled
+    return weights
+
+
+def _track(values: Tensor, blob: Blob) -> tuple[dict[str, Any], list[float | None]]:
+    """A reading per token (h, n): float32 when short; bytes, averaged to at most `_TRACK` points, when long. And its mean by head."""
+    values = torch.where(values.isfinite(), values, 0.0).float()
+    mean = _floats(values.mean(-1))
+    n = values.shape[-1]
+    if n <= 512:
+        return {"points": n, "values": blob.add(_array(values), "f4")}, mean
+    points = min(n, _TRACK)
+    place = torch.arange(n, device=values.device) * points // n
+    small = values.new_zeros(values.shape[0], points).index_add_(-1, place, values) / torch.bincount(place, minlength=points)
+    top = small.amax(-1)
+    return {"points": points, "bytes": blob.add(_array(encode8(small, top[:, None])), "u1"), "top": _floats(top)}, mean
+
+
+def _top(seen: Seen, batch: int, depth: int, wide: bool, blob: Blob) -> dict[str, Any]:
+    weights, keys = (x[batch, :, :, :depth].detach() for x in seen.readings["top"])  # (h, L, k)
+    S = _sizes(seen)[2]
+    kind = "p2" if S < 1 << 16 else "p4"
+    absent = (1 << (16 if kind == "p2" else 32)) - 1
+    found = torch.where(keys < 0, absent, keys)
+    code = weights.float().clamp(0, 1).mul(65535).round() if wide else encode8(weights.float(), torch.tensor(1.0, device=weights.device))
+    return {
+        "k": int(weights.shape[-1]), "keys": blob.add(_array(found), kind), "absent": absent,
+        "weights": blob.add(_array(code), "p2" if wide else "u1"), "rounded": not wide,
+    }  # fmt: skip
+
+
+def _top_room(
+    calls: Iterable[Seen], sizes: Iterable[tuple[int, int, int]], entries: Iterable[dict[str, Any]], room: int
+) -> tuple[int, bool]:
+    """How many keys a row may keep within the bytes left, and whether their weights may have 16 bits."""
+    one, most = 0, 0
+    for seen, (h, L, S), entry in zip(calls, sizes, entries, strict=True):
+        if entry["exact"] is None and "top" in seen.readings:
+            one += h * L * (2 if S < 1 << 16 else 4)
+            most = max(most, int(seen.readings["top"].weights.shape[-1]))
+    rows = max(one, 1) // 2
+    for depth in range(min(most, 8), 0, -1):
+        for wide in (True, False):
+            if depth * (one + rows * (2 if wide else 1)) <= room:
+                # Two keys a row with rough weights say more than one with fine ones.
+                return depth, wide
+    return 1, False
+
+
+def _labels(seen: Seen) -> list[list[list[Any]]]:
+    """[[name, score], …] of each head, strongest first; labels without a meaning here (n/a) are left out."""
+    rows = [[[name, round(float(score), 4)] for name, score in (seen.labels or {}).get(head, ()) if score == score] for head in seen.head_ids]
+    return [sorted(row, key=lambda pair: -pair[1]) for row in rows]
+
+
+def _sizes(seen: Seen) -> tuple[int, int, int]:
+    return len(seen.head_ids), len(seen.query_pos), len(seen.key_pos)
+
+
+def _pieces_json(pieces: Sequence[Piece]) -> dict[str, Any]:
+    return {
+        "pieces": [piece.text for piece in pieces],
+        "marks": "".join(piece.mark for piece in pieces),
+        "parts": {str(i): list(piece.part) for i, piece in enumerate(pieces) if piece.part is not None},
+    }
+
+
+def _array(values: Tensor) -> np.ndarray[Any, Any]:
+    return values.detach().to("cpu").numpy()  # the picture is made on the host
+
+
+def _floats(values: Tensor) -> list[float | None]:
+    return [_number(v) for v in values.tolist()]
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
