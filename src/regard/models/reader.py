@@ -114,24 +114,12 @@ class Reader(nn.Module):
         self.key = nn.Linear(d, d, bias=False)
         # Hop t knows the question and t sentences; it asks for words, and for times: since the end and since each pick.
         self.ask_words = nn.ModuleList(nn.Linear((t + 1) * d, d) for t in range(config.hops))
-        self.ask_times = nn.ModuleList(
-            nn.Sequential(nn.Linear((t + 1) * d, n), nn.Tanh(), nn.Linear(n, (t + 1) * TIMES)) for t in range(config.hops)
-        )
+        self.ask_times = nn.ModuleList(_time_query((t + 1) * d, n, (t + 1) * TIMES) for t in range(config.hops))
         self.expect = nn.ModuleList(nn.Sequential(nn.Linear((t + 1) * d, n), nn.Tanh(), nn.Linear(n, 1)) for t in range(config.hops))
         self.embedding = nn.Embedding(config.words, n, padding_idx=PAD)
         self.gru = nn.GRU(n, n, batch_first=True)
         self.answer = nn.Sequential(nn.Linear((config.hops + 1) * n, n), nn.ReLU(), nn.Linear(n, config.answers))
         nn.init.normal_(self.skimmed.weight, std=d**-0.5)
-        for t in range(config.hops):
-            self._prefer_the_latest(self.ask_times[t][-1])
-
-    @staticmethod
-    @torch.no_grad()
-    def _prefer_the_latest(times: nn.Linear) -> None:
-        """What is told later overrules what was told before: begin with chances that fall as 1/(1 + age), and no other taste in time."""
-        nn.init.zeros_(times.weight)
-        nn.init.zeros_(times.bias)
-        times.bias[1] = 1.0  # the question's own log-distance, the second of `time_features`
 
     def forward(self, page: Page, *, draws: int = 1, generator: torch.Generator | None = None) -> Reading:
         """Read a page; while training with hard attention, `draws` times over."""
@@ -211,6 +199,16 @@ class Reader(nn.Module):
 
 
 _SCORE = ScaledDot()
+
+
+def _time_query(known: int, hidden: int, times: int) -> nn.Sequential:
+    """What a hop asks of the times. Later sentences overrule earlier ones, so it begins with chances that fall as 1/(1 + age)."""
+    last = nn.Linear(hidden, times)
+    with torch.no_grad():
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        last.bias[1] = 1.0  # the log-distance to the question, the second of `time_features`
+    return nn.Sequential(nn.Linear(known, hidden), nn.Tanh(), last)
 
 
 def time_features(distance: Tensor) -> Tensor:

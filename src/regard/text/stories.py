@@ -110,6 +110,7 @@ class _World:
         self.moves: dict[str, tuple[int, str]] = {}  # person → sentence and place of the last move
         self.things: dict[str, tuple[int, int, str]] = {}  # thing → sentence that took or dropped it, sentence and place of where it is
         self.holders: dict[str, str] = {}
+        self.leaving: str | None = None  # who has just dropped something, and will likely walk away from it
 
     def tell(self, length: int, facts: int) -> Story | None:
         sentences = [self.happen(n, facts) for n in range(length)]
@@ -126,6 +127,9 @@ class _World:
         return Story(tuple(sentences), f"Where is the {thing}?", place, (n, m))
 
     def happen(self, n: int, facts: int) -> str:
+        leaving, self.leaving = self.leaving, None
+        if leaving is not None and self.chance.random() < 0.7:
+            return self.move(n, leaving)
         person = self.chance.choice([*PEOPLE, *self.holders.values()])  # who holds something is in the story more often
         if facts == 2 and person in self.moves and self.chance.random() < 0.5:
             m, place = self.moves[person]
@@ -136,12 +140,16 @@ class _World:
                 thing = self.chance.choice(sorted(held))
                 del self.holders[thing]
                 self.things[thing] = n, m, place
+                self.leaving = person
                 return f"{person} {self.chance.choice(DROPS)} the {thing}."
             if near:
                 thing = self.chance.choice(near)
                 self.holders[thing] = person
                 self.things[thing] = n, m, place
                 return f"{person} {self.chance.choice(TAKES)} the {thing}."
+        return self.move(n, person)
+
+    def move(self, n: int, person: str) -> str:
         place = self.chance.choice([p for p in PLACES if person not in self.moves or p != self.moves[person][1]])
         self.moves[person] = n, place
         return f"{person} {self.chance.choice(MOVES)} the {place}."
