@@ -21,6 +21,7 @@ from torch import Tensor
 
 from regard.masks import Mask
 
+from .maps import exact_weights, hidden_cells, map_cells
 from .pieces import Piece, read_pieces
 
 if TYPE_CHECKING:
@@ -169,60 +170,6 @@ class Texts:
         return [_pieces_json(pieces) for pieces in self._texts]
 
 
-def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: int = 0, head: int = 0) -> Tensor | None:
-    """Which cells of an R × C map of an L × S pattern no query may look at, bool (R, C); None where nothing is hidden or it is not known.
-
-    >>> from regard import causal
-    >>> hidden_cells(causal(), 4, 4, 2, 2).int().tolist()
-    [[0, 1], [0, 0]]
-    """
-    if not isinstance(mask, Mask) or not L or not S:
-        return None
-    b, h = (batch if mask.lead[0] > 1 else 0), (head if mask.lead[1] > 1 else 0)
-    spans = mask.spans(L, S)
-    if spans is not None:
-        b, h = min(b, spans.shape[0] - 1), min(h, spans.shape[1] - 1)
-        start, stop = spans[b, h].long().unbind(-1)  # (L, r)
-        row = (torch.arange(L, device=start.device) * R // L).unsqueeze(-1).expand_as(start)
-        used = stop > start
-        row, start, stop = row[used], start[used] * C // S, (stop[used] - 1) * C // S + 1
-        seen = torch.zeros(R, C + 1, dtype=torch.int32, device=start.device)
-        one = torch.ones_like(row, dtype=torch.int32)
-        seen.index_put_((row, start), one, accumulate=True)
-        seen.index_put_((row, stop), -one, accumulate=True)
-        hidden = seen.cumsum(-1)[:, :C] == 0
-    elif L * S <= 1 << 24:
-        dense = mask.dense(L, S)
-        may = dense[min(b, dense.shape[0] - 1), min(h, dense.shape[1] - 1)]
-        hidden = pool(may.float(), R, C) == 0
-    else:
-        return None
-    return hidden if bool(hidden.any()) else None
-
-
-def pool(pattern: Tensor, R: int, C: int) -> Tensor:
-    """(…, L, S) to (…, R, C): each cell the mass its queries put on its keys, a mean over queries; rows keep their sum."""
-    *lead, L, S = pattern.shape
-    if (L, S) == (R, C):
-        return pattern
-    across = torch.arange(S, device=pattern.device) * C // S
-    down = torch.arange(L, device=pattern.device) * R // L
-    narrow = pattern.new_zeros(*lead, L, C).index_add_(-1, across, pattern)
-    small = pattern.new_zeros(*lead, R, C).index_add_(-2, down, narrow)
-    return small / torch.bincount(down, minlength=R).to(small.dtype).unsqueeze(-1)
-
-
-def exact_weights(seen: Seen, batch: int) -> Tensor | None:
-    """The whole pattern (h, L, S) of one text where it is still known: a pooled map fine enough, or the tiles."""
-    _, L, S = _sizes(seen)
-    pooled = seen.readings.get("pooled")
-    if pooled is not None and tuple(pooled.shape[-2:]) == (L, S):
-        return pooled[batch].detach()  # type: ignore[no-any-return]
-    if seen.kept is None:
-        return None
-    return torch.stack([seen.head(head).tile(batch=batch) for head in seen.head_ids])
-
-
 def proof_json(proof: Proof) -> dict[str, Any]:
     """A proof as plain values; numbers that are not finite become null."""
     return {name: _number(value) if isinstance(value, float) else value for name, value in asdict(proof).items()}
@@ -237,12 +184,10 @@ def _entry(seen: Seen, batch: int, exact: bool, side: int, blob: Blob, texts: Te
     }  # fmt: skip
     readings = seen.readings
     weights = exact_weights(seen, batch) if exact else None
-    rows, cols = L, S
     if weights is not None:
         entry["exact"] = blob.add(_array(_hatched(weights.float(), seen, batch)), "f4")
-    elif "pooled" in readings:
-        rows, cols = (min(side, n) for n in readings["pooled"].shape[-2:])
-        cells = pool(readings["pooled"][batch].detach().float(), rows, cols)  # (h, R, C)
+    elif (cells := map_cells(seen, batch, side)) is not None:
+        rows, cols = cells.shape[-2:]
         top = cells.amax((-1, -2))
         entry["map"] = {
             "rows": rows, "cols": cols, "cells": blob.add(_array(encode8(cells, top[:, None, None])), "u1"), "top": _floats(top)

@@ -152,5 +152,5 @@ def _variables() -> str:
 
 def _grey(page_colour: RGB, wanted: float) -> RGB:
     """The grey nearest to the page that stands out from it by at least this contrast."""
-    levels = range(255, -1, -1) if page_colour[0] > 127 else range(256)
+    levels = range(page_colour[0], -1, -1) if page_colour[0] > 127 else range(page_colour[0], 256)
     return next(((g, g, g) for g in levels if contrast((g, g, g), page_colour) >= wanted), (127, 127, 127))

@@ -10,7 +10,7 @@ function frame(view, parts, { VIEWS, options, python }) {
   const theme = button({ class: "rv-plain", onclick: () => view.set({ theme: view.dark ? "light" : "dark" }) });
   const keys = button({ class: "rv-plain", text: "?", onclick: () => help() });
   const save = make("details", { class: "rv-save rv-pop" }), saveName = make("summary", {});
-  save.append(saveName, make("div", { class: "rv-sheet rv-menu" }, ["svg", "png", "json"].map((kind) => button({ text: kind.toUpperCase(), "data-kind": kind, onclick: () => { save.open = false; saveAs(view, kind); } }))));
+  save.append(saveName, make("div", { class: "rv-sheet rv-menu" }, (options.alignment ? ["lines", "pattern"] : [null]).flatMap((which) => (which === "pattern" || !which ? ["svg", "png", "json"] : ["svg", "png"]).map((kind) => make("button", { type: "button", "data-kind": kind, "data-which": which, onclick: () => { save.open = false; saveAs(view, kind, which || state.view); } })))));
   const link = button({ class: "rv-plain rv-link", onclick: () => copyText(options.fragment ? location.href : location.href.split("#")[0], link) });
   if (!options.fragment) link.hidden = true;
   const dialog = make("dialog", { class: "rv-dialog" });
@@ -46,7 +46,8 @@ function frame(view, parts, { VIEWS, options, python }) {
   const note = make("details", { class: "rv-note" }), missed = make("div", { class: "rv-missed", role: "alert" });
 
   const side = options.alignment ? null : make("aside", { class: "rv-aside-col" }, make("div", { class: "rv-picks" }, layer.label, head.label, step.label), parts.grid.element, parts.card.element);
-  const main = make("div", { class: "rv-main" }, text, make("div", { class: "rv-controls" }, tablist, form, scale, legend), panel, parts.numbers.element, line, note);
+  const work = make("div", { class: "rv-work" }, panel, parts.numbers.element);
+  const main = make("div", { class: "rv-main" }, text, make("div", { class: "rv-controls" }, options.alignment ? null : tablist, form, scale, legend), work, line, note);
   const whole = make("div", { class: "rv-frame" + (options.alignment ? " rv-alone" : "") },
     make("header", { class: "rv-head" }, make("div", { class: "rv-names" }, title, facts), make("div", { class: "rv-actions" }, proof, options.alignment ? null : make("span", { class: "rv-find" }, search, found), save, link, theme, lang, keys)),
     missed, make("div", { class: "rv-body" }, side, main), dialog);
@@ -71,7 +72,7 @@ function frame(view, parts, { VIEWS, options, python }) {
     drawProof(say);
     lang.textContent = say.other; lang.title = say.otherTitle; lang.lang = state.lang === "en" ? "zh-CN" : "en";
     theme.textContent = view.dark ? "☀" : "☾"; theme.title = `${say.theme}: ${view.dark ? say.light : say.dark}`; theme.setAttribute("aria-label", theme.title);
-    keys.title = say.keys; keys.setAttribute("aria-label", say.keys); saveName.textContent = say.save; link.textContent = say.link;
+    keys.title = say.keys; keys.setAttribute("aria-label", say.keys); saveName.textContent = say.save; for (const b of save.querySelectorAll("[data-kind]")) b.textContent = b.dataset.kind.toUpperCase() + (b.dataset.which && b.dataset.kind !== "json" ? ` · ${say[b.dataset.which]}` : ""); link.textContent = say.link;
     search.placeholder = say.search + "  /"; search.setAttribute("aria-label", say.search);
     for (const p of [layer, head, step]) p.label.firstChild.textContent = say[p.label.dataset.say];
     const here = sight.entries.filter((x) => x.call === Math.min(state.step, lastCall(sight, x.layer)));
@@ -87,7 +88,8 @@ function frame(view, parts, { VIEWS, options, python }) {
     for (let i = 0; i < 128; i++) { pen.fillStyle = rampColour(i / 127, view.dark); pen.fillRect(i, 0, 1, 1); }
     [low.textContent, high.textContent] = view.legendEnds();
     hatch.textContent = say.masked; hatch.hidden = !e.mask || (!e.weights && !e.hidden);
-    if (panel.firstChild !== parts[state.view].element) panel.replaceChildren(parts[state.view].element);
+    work.dataset.view = state.view;
+    if (panel.lastChild !== parts[state.view].element) panel.replaceChildren(...(options.alignment ? [parts.lines.element] : []), parts[state.view].element);
     text.hidden = !textShown();
     if (textShown() && text.firstChild !== parts.words.element) text.replaceChildren(parts.words.element);
     codeName.textContent = say.python; codeCopy.textContent = say.copy;

@@ -62,17 +62,18 @@ function patternView(view) {
     context.font = font(12);
 
     // Labels where a cell is tall enough for a word; otherwise numbers of places.
-    const guess = Math.min(44, (room - 120) / box.w);
-    const tall = Math.min(guess * box.h, 620) / box.h;
-    const words = tall >= 12 && guess >= 12;
+    const guess = Math.min(44, (room - 120) / box.w, Math.max(320, Math.min(680, window.innerHeight * 0.72)) / box.h);
+    const words = guess >= 12;
     const widest = (side, from, n) => { let m = 0; for (let i = Math.floor(from); i < from + n; i++) m = Math.max(m, context.measureText(shown(labelOf(side, i))).width); return Math.min(112, m); };
     margin.left = words ? widest("y", box.y0, box.h) + 12 : 52;
     const slanted = words && widest("x", box.x0, box.w) > guess - 6;
     margin.top = words ? (slanted ? Math.min(96, widest("x", box.x0, box.w) * 0.72 + 20) : 24) : 24;
     margin.right = slanted ? 48 : 8;
-    const width = Math.max(40, Math.min(room - margin.left - margin.right, words ? box.w * 56 : 4000));
-    const cell = width / box.w, height = Math.max(40, Math.min(cell * box.h, 620));
-    const cw = cell, ch = height / box.h;
+    // Cells are square unless that would leave a sliver.
+    const most = Math.max(320, Math.min(680, window.innerHeight * 0.72)), free = room - margin.left - margin.right;
+    const cell = Math.min(free / box.w, most / box.h, words ? 52 : Infinity), sliver = Math.min(box.w, box.h) * cell < 80;
+    const width = Math.max(40, sliver && !words ? free : cell * box.w), height = Math.max(24, sliver && !words ? Math.min(most, Math.max(cell * box.h, 240)) : cell * box.h);
+    const cw = width / box.w, ch = height / box.h;
     const W = Math.ceil(margin.left + width + margin.right), H = Math.ceil(margin.top + height + margin.bottom);
     if (canvas.width !== Math.round(W * ratio) || canvas.height !== Math.round(H * ratio)) {
       canvas.width = Math.round(W * ratio); canvas.height = Math.round(H * ratio); canvas.style.width = W + "px"; canvas.style.height = H + "px";
@@ -130,7 +131,7 @@ function patternView(view) {
       const here = i === current;
       context.fillStyle = here && queries ? red : ink;
       context.font = (here ? "600 " : "") + font(words ? Math.min(13, Math.max(9, size * 0.62)) : 11);
-      context.textBaseline = "middle";
+      context.textBaseline = "middle"; context.fontVariantCaps = words && labelOf(side, i).mark === "*" ? "all-small-caps" : "normal";
       if (side === "y") { context.textAlign = "right"; context.fillText(text, margin.left - 6, at(i + 0.5), margin.left - 8); }
       else if (slanted) { context.save(); context.translate(at(i + 0.5), margin.top - 8); context.rotate(-Math.PI / 4); context.textAlign = "left"; context.fillText(text, 0, 0, 110); context.restore(); }
       else { context.textAlign = "center"; context.fillText(text, at(i + 0.5), margin.top - 11, Math.max(size + 30, 24)); }

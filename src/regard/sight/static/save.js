@@ -1,6 +1,6 @@
 // The view as a file: SVG drawn from the numbers (vector text), PNG of that SVG, JSON of the numbers.
 
-function svgOf(view) {
+function svgOf(view, which) {
   const style = getComputedStyle(view.root), v = (name) => style.getPropertyValue(name).trim();
   const page = v("--page"), ink = v("--ink"), red = v("--red"), quiet = v("--quiet"), font = style.fontFamily;
   const e = view.entry, { head, q } = view.state, pen = make("canvas", {}).getContext("2d");
@@ -14,9 +14,9 @@ function svgOf(view) {
   const PAD = 16;
   say(PAD, 26, [view.title(), view.headName()].filter(Boolean).join(" · "), { "font-weight": 600 });
   let y = 48;
-  if (view.state.view === "pattern") ({ W, H } = svgPattern());
-  else if (view.state.view === "lines") ({ W, H } = svgLines());
-  else ({ W, H } = svgWords(view.state.view === "stacked"));
+  if (which === "pattern") ({ W, H } = svgPattern());
+  else if (which === "lines") ({ W, H } = svgLines());
+  else ({ W, H } = svgWords(which === "stacked"));
   const proof = view.proofText();
   say(PAD, H + 14, proof.text, { "font-size": 11, fill: proof.holds ? quiet : ink });
   W = Math.max(W, wide([view.title(), view.headName()].join(" · ")) * 1.1 + 2 * PAD, wide(proof.text) * 0.82 + 2 * PAD); H += 28;
@@ -97,12 +97,12 @@ function jsonOf(view) {
   }, null, 1);
 }
 
-async function saveAs(view, kind) {
-  const e = view.entry, name = `attention-${e.layer}-${e.ids[view.state.head]}-${view.state.view}.${kind}`;
+async function saveAs(view, kind, which = view.state.view) {
+  const e = view.entry, name = `attention-${e.layer}-${e.ids[view.state.head]}-${which}.${kind}`;
   let blob;
   if (kind === "json") blob = new Blob([jsonOf(view)], { type: "application/json" });
   else {
-    const svg = svgOf(view), text = new XMLSerializer().serializeToString(svg);
+    const svg = svgOf(view, which), text = new XMLSerializer().serializeToString(svg);
     blob = new Blob([text], { type: "image/svg+xml" });
     if (kind === "png") {
       const image = new Image(), canvas = make("canvas", {});

@@ -13,7 +13,7 @@ async function regardView(element, payload, options = {}) {
   if (typeof DecompressionStream === "undefined") { root.append(make("p", { class: "rv-error", role: "alert", text: SPEECH[options.lang || "en"].unsupported })); return null; }
   const remembered = (name) => { try { return localStorage.getItem("regard." + name); } catch { return null; } };
   const remember = (name, value) => { try { localStorage.setItem("regard." + name, value); } catch { /* a page opened from disk may not remember */ } };
-  const VIEWS = options.alignment ? ["pattern", "lines"] : ["pattern", "words", "stacked", "lines"];
+  const VIEWS = options.alignment ? ["pattern"] : ["pattern", "words", "stacked", "lines"];
   const state = { entry: 0, head: 0, step: 0, q: null, k: null, pinned: false, view: VIEWS[0], scale: "linear", form: "row", lang: options.lang || remembered("lang") || (navigator.language || "").startsWith("zh") && "zh" || "en", theme: options.theme || remembered("theme") || "auto" };
   const darkness = matchMedia("(prefers-color-scheme: dark)");
   const view = { root, id, state, pointing: false, side: null, hits: new Set(), sight: new Sight(payload, await unpack(payload), options) };
@@ -113,6 +113,7 @@ async function regardView(element, payload, options = {}) {
     view.row = state.q === null ? null : view.sight.row(view.entry, state.head, state.q);
     if (all) { el.draw(); parts.grid.draw(); parts.card.draw(); }
     parts[state.view].draw();
+    if (options.alignment) parts.lines.draw();
     if (el.textShown()) parts.words.draw();
     parts.numbers.draw();
     el.drawPython();

@@ -1,0 +1,418 @@
+"""A sighting on paper: the heads of a model, one head's pattern, its word colours, its lines. SVG, PDF or PNG by matplotlib.
+
+Text stays text, a figure is one paper column wide (3.35 in) or two (6.9 in), and each carries its proof in small print.
+Axes: h heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard.colours import blue, hexadecimal, ink, red
+
+from .maps import exact_weights, hidden_cells, map_cells
+from .payload import Texts
+from .pieces import Piece
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from .sighting import Seen, Sighting
+
+Scale = Literal["linear", "log", "rank"]
+WIDTHS = {1: 3.35, 2: 6.9}  # inches of one and two paper columns
+_STYLE = Path(__file__).with_name("regard.mplstyle")
+_LABELS = 40  # tokens an axis can name; beyond, it is numbered
+_CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_CJK_FONTS = ("Noto Sans CJK", "Source Han Sans", "PingFang", "Microsoft YaHei", "WenQuanYi", "Hiragino Sans", "SimHei", "Droid Sans Fallback")
+
+
+def heads(
+    sighting: Sighting, *, batch: int = 0, call: int = 0, scale: Scale = "linear", form: str = "row", columns: int = 2, title: str | None = None
+) -> Figure:
+    """Every layer and head as a thumbnail: layers down, heads across."""
+    calls = [seen for seen in sighting if seen.call == call] or list(sighting)
+    if not calls:
+        raise ValueError("the sighting is empty: nothing was seen; run the model inside the `with regard.watch(model)` block")
+    most = max(len(seen.head_ids) for seen in calls)
+    side = WIDTHS[columns] * 0.92 / most
+    with _style([title or sighting.model]):
+        figure = _figure(WIDTHS[columns], min(0.62 + len(calls) * min(side, 0.9), 9.2))
+        axes = figure.subplots(len(calls), most, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
+        image = None
+        for row, seen in zip(axes, calls, strict=True):
+            cells = map_cells(seen, batch, 128)
+            for place, one in enumerate(row):
+                if place >= len(seen.head_ids) or cells is None:
+                    one.axis("off")
+                    continue
+                image = _draw(one, cells[place], _hidden(seen, cells[place], batch, place), scale, form)
+                one.set_xticks([])
+                one.set_yticks([])
+                if row is axes[0]:
+                    one.set_title(str(seen.head_ids[place]), fontweight="normal", fontsize=6.5, loc="center", pad=2)
+                if place == 0:
+                    one.set_ylabel(str(seen.layer), rotation=0, ha="right", va="center", fontsize=6.5, labelpad=4)
+        if image is None:
+            raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
+        _legend(figure, image, axes.ravel().tolist(), scale)
+        _close(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
+    return figure
+
+
+def pattern(
+    sighting: Sighting,
+    layer: int,
+    head: int,
+    *,
+    call: int = 0,
+    batch: int = 0,
+    form: str = "row",
+    scale: Scale = "linear",
+    columns: int = 1,
+    numbers: bool | None = None,
+    title: str | None = None,
+) -> Figure:
+    """One head: queries down and keys across, or in column form the other way round; with its words where they fit."""
+    seen = sighting.find(layer, call)
+    place = seen.head(head).seen.head_ids.index(head)
+    texts = Texts(sighting, batch)
+    queries, keys = texts.of(seen, "query"), texts.of(seen, "key")
+    cells = map_cells(seen, batch, 1024 if max(len(queries), len(keys)) <= 1024 else 512, (head,))
+    if cells is None:
+        raise ValueError(f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(256, 256)] or keep=True")
+    down, across = (queries, keys) if form == "row" else (keys, queries)
+    with _style([p.label for p in (*queries, *keys)] + [title or ""]):
+        width = WIDTHS[columns]
+        named = max(len(down), len(across)) <= _LABELS
+        ratio = min(max(len(down) / max(len(across), 1), 0.25), 2.2)
+        figure = _figure(width, min(0.75 + (width - 0.9) * ratio + (0.35 if named else 0), 9.2))
+        axes = figure.subplots()
+        image = _draw(axes, cells[0], _hidden(seen, cells[0], batch, place), scale, form, size=(len(queries), len(keys)))
+        axes.xaxis.tick_top()
+        if named:
+            small = {"fontsize": 7 if max(len(down), len(across)) <= 24 else 5.5}
+            measure, room = _ruler(), (width - 1) / max(len(across), 1)
+            slant = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if max(measure(p.label) for p in across) > room else {}
+            axes.set_xticks(range(len(across)), [_safe(p.label) for p in across], **slant, **small)
+            axes.set_yticks(range(len(down)), [_safe(p.label) for p in down], **small)
+        axes.set_ylabel("query" if form == "row" else "key")
+        axes.set_xlabel("key" if form == "row" else "query")
+        axes.xaxis.set_label_position("top")
+        exact = tuple(cells.shape[-2:]) == (len(queries), len(keys))
+        if exact and (numbers if numbers is not None else max(len(down), len(across)) <= 12):
+            _numbers(axes, cells[0] if form == "row" else cells[0].mT, image)
+        _legend(figure, image, axes, scale)
+        _close(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof)
+    return figure
+
+
+def words(
+    sighting: Sighting,
+    layer: int,
+    head: int,
+    *,
+    query: int | Iterable[int] | None = None,
+    call: int = 0,
+    batch: int = 0,
+    columns: int = 2,
+    title: str | None = None,
+) -> Figure:
+    """The text once for each query (all of them by default): the current word red, the others blue by weight."""
+    seen = sighting.find(layer, call)
+    weights = exact_weights(seen, batch, (head,))
+    texts = Texts(sighting, batch)
+    queries, keys = texts.of(seen, "query"), texts.of(seen, "key")
+    chosen = range(len(queries)) if query is None else [query] if isinstance(query, int) else list(query)
+    if weights is None:
+        raise ValueError(f"layer {layer} kept no queries and keys to colour words by; watch with keep=True")
+    if len(chosen) * len(keys) > 6000:
+        raise ValueError(f"{len(chosen)} rows of {len(keys)} words do not fit on paper; choose rows with query=…, at most {6000 // len(keys)}")
+    own = {i: i + seen.query_pos.start - seen.key_pos.start for i in chosen} if seen.kind != "cross" else {}
+    with _style([p.label for p in (*queries, *keys)] + [title or ""]):
+        width, line = WIDTHS[columns], 0.185
+        runs = []
+        measure = _ruler()
+        for i in chosen:
+            lead = [] if i in own else [(_safe(queries[i].label), None)]
+            runs.append(_lines([*lead, *((_safe(p.text or "␣"), k) for k, p in enumerate(keys))], keys, measure, width - 0.16))
+        figure = _figure(width, 0.62 + line * sum(map(len, runs)) + 0.04 * len(runs), constrained=False)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(0, width), ylim=(figure.get_figheight(), 0))
+        axes.axis("off")
+        y = 0.42
+        for i, run in zip(chosen, runs, strict=True):
+            for row in run:
+                for text, k, x, size in row:
+                    here = k is None or own.get(i) == k
+                    weight = 0.0 if k is None else float(weights[0, i, k])
+                    shade = blue(weight, dark=False)
+                    if not here and weight > 0.002:
+                        axes.add_patch(_box(x, y - line * 0.5, size, line * 0.9, hexadecimal(shade)))
+                    colour = hexadecimal(red(dark=False)) if here else hexadecimal(ink(shade))
+                    axes.text(x + 0.03, y - line * 0.05, text, va="center", color=colour, fontweight="bold" if here else "normal")
+                y += line
+            y += 0.04
+        _close(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof, placed=True)
+    return figure
+
+
+def alignment(
+    sighting: Sighting, layer: int, head: int, *, call: int = 0, batch: int = 0, columns: int = 2, least: float = 0.02, title: str | None = None
+) -> Figure:
+    """Two rows of words, keys above and queries below, joined by lines as strong as the weights."""
+    seen = sighting.find(layer, call)
+    weights = exact_weights(seen, batch, (head,))
+    if weights is None:
+        raise ValueError(f"layer {layer} kept no queries and keys to draw lines from; watch with keep=True")
+    texts = Texts(sighting, batch)
+    shown = title or f"{sighting.model}  layer {layer} · head {head}"
+    return lines_of(weights[0], texts.of(seen, "query"), texts.of(seen, "key"), columns=columns, least=least, title=shown, proof=seen.proof)
+
+
+def lines_of(
+    weights: Tensor,
+    target: Sequence[str | Piece],
+    source: Sequence[str | Piece],
+    *,
+    columns: int = 2,
+    least: float = 0.02,
+    title: str = "",
+    proof: object = None,
+) -> Figure:
+    """Lines for weights (T, S) between any two rows of words, such as a translation's alignment."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Curve
+
+    below, above = ([_safe(w.label if isinstance(w, Piece) else w) for w in row] for row in (target, source))
+    with _style([*below, *above, title]):
+        measure = _ruler()
+        width = WIDTHS[columns]
+        size = 8.0
+        while size > 4.5 and max(sum(measure(w) + 0.1 for w in row) for row in (below, above)) * size / 8 > width - 0.16:
+            size -= 0.5
+        if max(sum(measure(w) + 0.06 for w in row) for row in (below, above)) * size / 8 > width:
+            raise ValueError(f"{len(above)} and {len(below)} words do not fit in {width} in; pass columns=2 or a shorter text")
+        figure = _figure(width, 2.0, constrained=False)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set(xlim=(0, width), ylim=(2.0, 0))
+        axes.axis("off")
+        top, bottom = (list(_spread([measure(w) * size / 8 for w in row], width)) for row in (above, below))
+        drawn = [(float(w), i, j) for i, row in enumerate(weights.tolist()) for j, w in enumerate(row) if w >= least]
+        for weight, i, j in sorted(drawn):
+            a, b = top[j], bottom[i]
+            curve = Curve([(a, 0.58), (a, 1.0), (b, 1.0), (b, 1.42)], [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4])
+            axes.add_patch(PathPatch(curve, fill=False, lw=0.3 + 2.4 * math.sqrt(weight), edgecolor=hexadecimal(blue(weight, dark=False)), capstyle="round"))
+        for words_, spots, y in ((above, top, 0.48), (below, bottom, 1.54)):
+            for word, x in zip(words_, spots, strict=True):
+                axes.text(x, y, word, ha="center", va="center", fontsize=size)
+        _close(figure, title, proof, placed=True)
+    return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure as .svg, .pdf or .png, without a date in it: the same picture is the same file."""
+    target = Path(path)
+    kind = target.suffix.lower()
+    if kind not in (".svg", ".pdf", ".png"):
+        raise ValueError(f"{target.name} ends in {kind or 'nothing'}; a figure is saved as .svg, .pdf or .png")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}[kind]
+    with _style([]):
+        figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **dated})
+    return target
+
+
+def _draw(axes: Any, cells: Tensor, hidden: Tensor | None, scale: Scale, form: str, size: tuple[int, int] | None = None) -> Any:
+    """A map as an image; hidden cells are left clear so that the hatch behind them shows."""
+    import numpy as np
+
+    shown, norm = _scaled(cells.double(), scale)
+    data = np.ma.array(shown.cpu().numpy(), mask=False if hidden is None else hidden.cpu().numpy())
+    L, S = size or tuple(cells.shape[-2:])
+    if form == "column":
+        data, L, S = data.T, S, L
+    axes.set_facecolor("white")
+    if hidden is not None:
+        axes.patch.set(hatch="//////", edgecolor="#c4c4c4", linewidth=0)
+    for spine in axes.spines.values():
+        spine.set(visible=True, linewidth=0.4, color="#999999")
+    return axes.imshow(data, cmap=_ramp(), norm=norm, aspect="auto", extent=(-0.5, S - 0.5, L - 0.5, -0.5), rasterized=data.size > 4096)
+
+
+def _scaled(cells: Tensor, scale: Scale) -> tuple[Tensor, Any]:
+    """What is drawn and how it becomes a colour. Rank is the share of this picture's cells that are lighter or alike."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    if scale == "rank":
+        known = cells[cells > 0].flatten().sort().values
+        place = torch.searchsorted(known, cells.contiguous(), right=True).to(cells.dtype) / max(len(known), 1)
+        return torch.where(cells > 0, place, 0.0), Normalize(0, 1)
+    if scale == "log":
+        return cells.clamp(min=1e-4), LogNorm(1e-4, 1)
+    if scale != "linear":
+        raise ValueError(f"scale={scale!r} is not known; use linear, log or rank")
+    return cells, Normalize(0, 1)
+
+
+def _hidden(seen: Seen, cells: Tensor, batch: int, place: int) -> Tensor | None:
+    R, C = cells.shape[-2:]
+    hidden = hidden_cells(seen.mask, len(seen.query_pos), len(seen.key_pos), R, C, batch=batch, head=seen.head_ids[place])
+    return None if hidden is None else hidden.to(cells.device) & (cells == 0)
+
+
+def _numbers(axes: Any, cells: Tensor, image: Any) -> None:
+    shades = image.cmap(image.norm(image.get_array()))
+    for i, row in enumerate(cells.tolist()):
+        for j, weight in enumerate(row):
+            if weight >= 0.005:
+                r, g, b = (round(255 * float(c)) for c in shades[i][j][:3])
+                axes.text(j, i, f"{weight:.2f}", ha="center", va="center", fontsize=5.5, color=hexadecimal(ink((r, g, b))))
+
+
+def _legend(figure: Figure, image: Any, axes: Any, scale: Scale) -> None:
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.02, fraction=0.04)
+    bar.ax.tick_params(labelsize=6, length=0)
+    bar.outline.set(linewidth=0.4, edgecolor="#999999")  # type: ignore[operator]
+    bar.ax.set_title(scale, fontsize=6, fontweight="normal", loc="left", pad=3)
+
+
+def _close(figure: Figure, title: str, proof: object, *, placed: bool = False) -> None:
+    """The title above and the proof below, small; a proof that fails is not small."""
+    holds = getattr(proof, "holds", True)
+    said = "" if proof is None else _safe(str(proof))
+    look: dict[str, Any] = {"fontsize": 5, "color": "#5f5f5f"} if holds else {"fontsize": 9, "color": "#5b1fa6", "fontweight": "bold"}
+    margin = 0.06 / figure.get_figwidth()
+    if placed:
+        figure.text(margin, 1 - 0.08 / figure.get_figheight(), _safe(title), ha="left", va="top", fontsize=8, fontweight="bold")
+        figure.text(margin, 0.05 / figure.get_figheight(), _folded(said, figure), ha="left", va="bottom", **look)
+        return
+    figure.suptitle(_safe(title), x=margin, ha="left", fontsize=8)
+    figure.supxlabel(_folded(said, figure), x=margin, ha="left", **look)
+
+
+def _folded(text: str, figure: Figure) -> str:
+    """The text on as many lines as the width asks for."""
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, max(24, int(figure.get_figwidth() * 34)))) or text
+
+
+def _figure(width: float, height: float, *, constrained: bool = True) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained" if constrained else None)
+
+
+@cache
+def _ramp() -> Any:
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([hexadecimal(blue(i / 255, dark=False)) for i in range(256)], name="regard").with_extremes(bad=(0, 0, 0, 0))
+
+
+def _box(x: float, y: float, width: float, height: float, colour: str) -> Any:
+    from matplotlib.patches import FancyBboxPatch
+
+    return FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=0.03", facecolor=colour, edgecolor="none")
+
+
+def _ruler() -> Callable[[str], float]:
+    """Inches a word takes at 8 points."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=144)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    known: dict[str, float] = {}
+
+    def measure(word: str) -> float:
+        if word not in known:
+            known[word] = float(figure.text(0, 0, word, fontsize=8, fontweight="bold").get_window_extent(renderer).width) / 144
+        return known[word]
+
+    return measure
+
+
+Placed = tuple[str, int | None, float, float]
+
+
+def _lines(items: Sequence[tuple[str, int | None]], keys: Sequence[Piece], measure: Callable[[str], float], width: float) -> list[list[Placed]]:
+    """Words set in lines: (text, key, x, width)."""
+    lines: list[list[Placed]] = [[]]
+    x = 0.08
+    for text, k in items:
+        size = measure(text) + 0.06
+        gap = 0.0 if k is not None and keys[k].mark == "+" else 0.015
+        if x + gap + size > width + 0.08 and lines[-1]:
+            lines.append([])
+            x = 0.08
+        lines[-1].append((text, k, x + gap, size))
+        x += gap + size + (0.1 if k is None else 0)
+    return lines
+
+
+def _spread(widths: Sequence[float], room: float) -> Iterator[float]:
+    """Middles of words spread over the room, never further apart than reads well."""
+    gap = min(max((room - 0.16 - sum(widths)) / max(len(widths), 1), 0.02), 0.45)
+    x = (room - sum(widths) - gap * (len(widths) - 1)) / 2
+    for width in widths:
+        yield x + width / 2
+        x += width + gap
+
+
+def _safe(text: str) -> str:
+    """Text, not mathematics: matplotlib reads dollar signs as formulas."""
+    return text.replace("$", r"\$")
+
+
+@contextmanager
+def _style(texts: Iterable[str]) -> Iterator[None]:
+    """The house style, with fonts that know the characters of these texts."""
+    try:
+        import matplotlib
+        from matplotlib import style
+    except ImportError:
+        raise ImportError("figures need matplotlib; install it with: pip install 'regard[pictures]'") from None
+    fonts = _fonts(any(_CJK.search(text) for text in texts))
+    with style.context(str(_STYLE)), matplotlib.rc_context({"font.family": fonts}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # said once, and what to do, by _fonts
+        yield
+
+
+def _fonts(chinese: bool) -> list[str]:
+    found = _cjk_font()
+    if chinese and found is None:
+        warnings.warn(
+            "no font with Chinese characters was found, so they will show as boxes; install one (Debian: apt install fonts-noto-cjk)", stacklevel=4
+        )
+    return ["DejaVu Sans", *([found] if found else [])]
+
+
+@cache
+def _cjk_font() -> str | None:
+    """The name of an installed font with Chinese characters, looking again where matplotlib's own list is older than the font."""
+    from matplotlib import font_manager
+
+    def best(names: Iterable[str]) -> str | None:
+        known = sorted(set(names), key=lambda name: ("SC" not in name, name))  # simplified Chinese shapes before the others
+        return next((name for wanted in _CJK_FONTS for name in known if name.startswith(wanted)), None)
+
+    manager = font_manager.fontManager
+    found = best(font.name for font in manager.ttflist)
+    if found is None:
+        for path in font_manager.findSystemFonts():
+            if re.search(r"cjk|sourcehan|pingfang|yahei|msyh|wqy|simhei|hiragino|droidsansfallback", Path(path).name, re.IGNORECASE):
+                manager.addfont(path)
+        found = best(font.name for font in manager.ttflist)
+    return found
