@@ -86,6 +86,8 @@ class Architecture:
 
     # How it is computed: of no matter for parameters and FLOPs, only for what stands in memory meanwhile.
     joined_projection: bool = False  # one matrix makes query, key and value, and its output is kept whole
+    wide_softmax: bool = False  # dense attention takes its softmax in float32 whatever the dtype
+    softcap: bool = False  # the scores pass a tanh
     held_embeddings: int = 0  # sums of embeddings that stay alive to the end
 
     notes: tuple[str, ...] = ()  # what a reader of the counts should know

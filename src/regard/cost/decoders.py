@@ -43,6 +43,7 @@ def _modern(c: Fields, **changes: Any) -> Shape:
         "norm": "gain",
         "position": "rotary",
         "tied": c.flag("tie_word_embeddings"),
+        "wide_softmax": True,
     }
     if "attention_bias" in c:
         shape["biases"] = _if(c.flag("attention_bias"), ATTENTION_BIASES)
@@ -128,7 +129,9 @@ def _gemma(c: Fields) -> Shape:
 
 
 def _gemma2(c: Fields) -> Shape:
-    return _modern(c, activation="gelu", norms=4, norm_place="both", windows=windows(c, c.count("num_hidden_layers"), lambda layer: layer % 2 == 0))
+    local = windows(c, c.count("num_hidden_layers"), lambda layer: layer % 2 == 0)
+    capped = c.any("attn_logit_softcapping") is not None
+    return _modern(c, activation="gelu", norms=4, norm_place="both", windows=local, softcap=capped)
 
 
 def _gemma3(c: Fields) -> Shape:
@@ -227,7 +230,7 @@ def _gptj(c: Fields) -> Shape:
 
 def _gpt_neox(c: Fields) -> Shape:
     biases = MLP_BIASES | _if(c.flag("attention_bias"), ATTENTION_BIASES)
-    return _modern(c, norm="layer", gated=False, activation="gelu", biases=biases)
+    return _modern(c, norm="layer", gated=False, activation="gelu", biases=biases, joined_projection=True)
 
 
 def _opt(c: Fields) -> Shape:
@@ -240,6 +243,7 @@ def _opt(c: Fields) -> Shape:
         "mlp_width": c.count("ffn_dim"),
         "positions": c.count("max_position_embeddings") + 2,  # its table starts two rows late
         "late_positions": True,
+        "wide_softmax": True,
         "activation": c.text("activation_function"),
         "biases": _if(c.flag("enable_bias"), ATTENTION_BIASES | MLP_BIASES),
         "norm": "layer" if c.flag("layer_norm_elementwise_affine") else "none",
@@ -257,7 +261,7 @@ def _bloom(c: Fields) -> Shape:
         "heads": c.count("n_head"),
         "vocabulary": c.count("vocab_size"),
         "position": "alibi",
-        "activation": "gelu_new",
+        "activation": "gelu",
         "biases": ATTENTION_BIASES | MLP_BIASES,
         "embedding_norm": True,
         "tied": c.flag("tie_word_embeddings"),
@@ -353,7 +357,7 @@ DECODERS: dict[str, Family] = {
     "gemma2": Family(
         _gemma2,
         _defaults(256000, 2304, 9216, 26, 8, num_key_value_heads=4, head_dim=256, tie_word_embeddings=True, attention_bias=False)
-        | {"sliding_window": 4096, "layer_types": None},
+        | {"sliding_window": 4096, "layer_types": None, "attn_logit_softcapping": 50.0},
     ),
     "gemma3_text": Family(
         _gemma3,
@@ -406,7 +410,7 @@ DECODERS: dict[str, Family] = {
         },
     ),
     "phi": Family(_phi, _defaults(51200, 2048, 8192, 24, 32, qk_layernorm=False)),
-    "phi3": Family(_modern, _defaults(32064, 3072, 8192, 32, 32) | _SLIDING),
+    "phi3": Family(lambda c: _modern(c, joined_projection=True), _defaults(32064, 3072, 8192, 32, 32) | _SLIDING),
     "qwen2": Family(_qwen2, _defaults(151936, 4096, 22016, 32, 32) | _QWEN),
     "qwen2_moe": Family(
         _qwen2_moe,

@@ -41,7 +41,8 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     shape = known.build(Fields(config, known.defaults, known.aliases))
     head, pooler, remark = _head(config, known)
     about = {"name": name or kind, "family": kind, "head": head, "pooler": pooler, "notes": notes + remark}
-    held = 2 if shape.get("position", "learned") == "learned" else 1  # transformers' models keep what they add up at the start
+    # transformers' decoders keep what they add up at the start alive to the end.
+    held = 0 if known.encoder else 2 if shape.get("position", "learned") == "learned" else 1
     return Architecture(**{**about, "held_embeddings": held, **shape})
 
 
