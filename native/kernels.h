@@ -85,6 +85,16 @@ struct Read : Scores {
     float* same[kMostSame] = {};            // (B, h, L)
 };
 
+// One measurement of what the machine can do, on every thread at once.
+struct Limits {
+    enum What { kProduct, kExp, kTanh, kRead } what = kProduct;
+    int64_t repeats = 1;
+    const float* data = nullptr;  // what kRead reads once
+    int64_t floats = 0, shares = 1;
+    float* found = nullptr;       // (shares,) written, so that nothing is optimised away
+    double* amount = nullptr;     // operations, numbers or bytes of all threads, written
+};
+
 // X(function, argument struct): a new kernel adds a line here and a file that defines it.
 #define REGARD_KERNELS(X)        \
     X(dot_forward, DotForward)   \
@@ -92,6 +102,7 @@ struct Read : Scores {
     X(additive_backward, AdditiveBackward) \
     X(gaussian_forward, DotForward)        \
     X(gaussian_backward, DotBackward)      \
+    X(limits, Limits)                      \
     X(dot_backward, DotBackward) \
     X(read, Read)
 

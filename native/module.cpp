@@ -160,6 +160,22 @@ void read_weights(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::hand
     run(kernels().read, a, threads);
 }
 
+// What one measurement did, all threads together: operations of a "product", numbers through "exp" or "tanh", bytes "read" once.
+double limits(int what, int64_t repeats, int threads, int64_t data, int64_t floats) {
+    Limits a;
+    a.what = (Limits::What)what;
+    a.repeats = repeats;
+    a.data = (const float*)data;
+    a.floats = floats;
+    a.shares = threads;
+    std::vector<float> found(threads);
+    double amount = 0;
+    a.found = found.data();
+    a.amount = &amount;
+    run(kernels().limits, a, threads);
+    return amount;
+}
+
 // The scores made pair by pair. vector: the additive score's; none: the Gaussian's.
 void pair_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle ranges, int64_t sinks,
                   int64_t vector, nb::handle out, int64_t lse) {
@@ -219,6 +235,7 @@ NB_MODULE(_native, module) {
                nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
     module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
                nb::arg("lse"), nb::arg("wanted"));
+    module.def("limits", &limits, nb::arg("what"), nb::arg("repeats"), nb::arg("threads"), nb::arg("data"), nb::arg("floats"));
     module.def("pair_forward", &pair_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
                nb::arg("spans").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"));
     module.def("pair_backward", &pair_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
