@@ -1,0 +1,48 @@
+"""Every comparison in one run: what `make bench` prints. Each file can also be run alone.
+
+python benchmarks/all.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from timing import RESULTS, Row, machine, markdown
+
+NAMES = ("limits", "dense", "window", "documents", "additive", "regression", "readings", "decode", "bfloat16")
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or list(NAMES)
+    if unknown := set(wanted) - set(NAMES):
+        raise SystemExit(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    here = Path(__file__).parent
+    for name in wanted:  # a process each: one comparison's memory and compiled graphs do not weigh on the next
+        print(f"\n{(importlib.import_module(name).__doc__ or name).splitlines()[0]}", flush=True)
+        if subprocess.run([sys.executable, str(here / f"{name}.py")], check=False).returncode:
+            print(f"{name} did not finish", flush=True)
+    summary()
+
+
+def summary() -> None:
+    """All results found in docs/benchmarks as one table."""
+    rows: list[Row] = []
+    for name in NAMES:
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            for found in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+                found.pop("ratio")
+                rows.append(Row(**found))
+    table = markdown(rows)
+    how = "Best of several alternating rounds. A ratio above 1 is faster (or smaller); against a limit or a ceiling (≤) it is the share of it."
+    lines = ["# Side by side with the peers", "", machine(), "", *table, "", how, ""]
+    (RESULTS / "README.md").write_text("\n".join(lines), encoding="utf-8")
+    print("\n" + "\n".join(table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What does looking cost: every reading of a long causal attention, beside SDPA that shows nothing?
+
+Memory is the high-water mark of a fresh process above what it held before the call.
+    python benchmarks/readings.py
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+import regard
+from timing import Row, Table, alternate, main
+
+N, HEADS, D = 16_384, 8, 64
+
+
+def everything() -> list[regard.Reading]:
+    from regard import readings
+
+    return [
+        readings.Entropy(),
+        readings.Received(),
+        readings.TopK(4),
+        readings.Distance(),
+        readings.Pooled(),
+        readings.MaxLogit(),
+        readings.Sink(),
+        readings.ValueNorm(),
+    ]
+
+
+def inputs(n: int) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(0)
+    return tuple(torch.randn(1, HEADS, n, D) for _ in range(3))
+
+
+def measure() -> None:
+    regard.observe(*inputs(64), mask=regard.causal(), readings=everything())
+    given = inputs(N)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    regard.observe(*given, mask=regard.causal(), readings=everything())
+    print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024))
+
+
+@torch.no_grad()
+def readings() -> Table:
+    table = Table("readings", "What does looking cost: all readings beside SDPA that shows nothing?")
+    q, k, v = inputs(N)
+    mask, wanted = regard.causal(), everything()
+    times = alternate(
+        {"ours": lambda: regard.observe(q, k, v, mask=mask, readings=wanted), "torch SDPA": lambda: sdpa(q, k, v, is_causal=True)}, rounds=3
+    )
+    work = f"output and all readings, causal N{N} h{HEADS} d{D}"
+    table.add(Row(work, "torch SDPA, output alone", times["ours"], times["torch SDPA"], 1.9, at_most=True))
+    done = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
+    table.add(Row(f"{work}, extra memory", "150 MB", float(json.loads(done.stdout.splitlines()[-1])) / 1e6, 150.0, 1.0, "MB", at_most=True))
+    table.notes.append("readings: " + ", ".join(type(reading).__name__ for reading in wanted))
+    return table
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--memory"]:
+        measure()
+    else:
+        main(readings)

@@ -1,0 +1,180 @@
+"""Side by side, fairly: contestants alternate in one process, the best of several rounds counts, and the machine is named.
+
+A shared machine only ever makes a run slower, so the best round is the closest to what the code costs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+THREADS = int(os.environ.get("REGARD_BENCH_THREADS", "2"))
+SECONDS = float(os.environ.get("REGARD_BENCH_SECONDS", "6"))  # spent on one comparison, about
+torch.set_num_threads(THREADS)
+
+
+def alternate(contestants: Mapping[str, Callable[[], object]], *, rounds: int = 15, seconds: float = SECONDS) -> dict[str, float]:
+    """The best time of each contestant, run in turn: at least two rounds, then until the rounds or the seconds are used up."""
+    best = dict.fromkeys(contestants, float("inf"))
+    for work in contestants.values():
+        work()  # warm: threads, allocator, compilation
+    start = time.perf_counter()
+    for turn in range(rounds):
+        if turn >= 2 and time.perf_counter() - start > seconds:
+            break
+        for name, work in contestants.items():
+            before = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - before)
+    return best
+
+
+def machine() -> str:
+    """The processor, the threads used, and the versions that matter."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    from regard.kernels.native import instruction_set
+
+    threads, kernels = f"{THREADS} threads of {os.cpu_count()}", instruction_set() or "no compiled kernels"
+    return f"{name}, {threads}, {kernels}, torch {torch.__version__}, Python {platform.python_version()}"
+
+
+@dataclass
+class Row:
+    """One work, ours against one peer. `target` is the ratio to reach; None where there is none."""
+
+    work: str
+    peer: str
+    ours: float  # seconds (or what `unit` says)
+    theirs: float | None  # None: the peer could not run here, and `note` says why
+    target: float | None = None
+    unit: str = "s"
+    note: str = ""
+    rising: bool = False  # more is better: a share of a limit, ours/theirs
+    at_most: bool = False  # ours/theirs, and the target is a ceiling
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster (or smaller) ours is; against a limit or a ceiling, what share of it."""
+        if self.theirs is None:
+            return None
+        return self.ours / self.theirs if self.at_most or self.rising else self.theirs / self.ours
+
+    @property
+    def reached(self) -> bool | None:
+        if self.target is None or self.ratio is None:
+            return None
+        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
+
+
+@dataclass
+class Table:
+    """The answer to one question: printed, and written as Markdown, JSON and a picture."""
+
+    name: str
+    question: str
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        print(_line(row), flush=True)
+
+    def compare(self, work: str, times: Mapping[str, float], targets: Mapping[str, float | None] | None = None) -> None:
+        """Rows of the first contestant, ours, against every other."""
+        (_, ours), *others = times.items()
+        for peer, theirs in others:
+            self.add(Row(work, peer, ours, theirs, (targets or {}).get(peer)))
+
+    def share(self, work: str, limit: str, reached: float, peak: float, target: float, unit: str) -> None:
+        """A row of how much of the machine's limit is used."""
+        self.add(Row(work, limit, reached, peak, target, unit, rising=True))
+
+    def write(self) -> None:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        shown = machine()
+        text = [f"# {self.question}", "", shown, "", *markdown(self.rows)]
+        for note in self.notes:
+            text += ["", note]
+        (RESULTS / f"{self.name}.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+        rows = [asdict(row) | {"ratio": row.ratio} for row in self.rows]
+        data = {"question": self.question, "machine": shown, "rows": rows, "notes": self.notes}
+        (RESULTS / f"{self.name}.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        self.draw()
+
+    def draw(self) -> None:
+        """Bars of the ratios, on a log scale, with a mark at each target."""
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        from regard.colours import blue, hexadecimal
+
+        rows = [row for row in self.rows if row.ratio]
+        if not rows:
+            return
+        style = {"font.family": "sans-serif", "font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "regard"}
+        with matplotlib.rc_context(style):
+            figure = Figure(figsize=(7, 0.7 + 0.3 * len(rows)), layout="constrained")
+            axes = figure.add_subplot()
+            ratios = [row.ratio or 0.0 for row in rows]
+            axes.barh(range(len(rows)), ratios, color=hexadecimal(blue(0.8, dark=False)), height=0.6)
+            for y, row in enumerate(rows):
+                if row.target is not None:
+                    axes.plot([row.target] * 2, [y - 0.42, y + 0.42], color="black", linewidth=1)
+                axes.annotate(f" {row.ratio:.2f}×", (row.ratio or 0.0, y), va="center")
+            axes.set_yticks(range(len(rows)), [f"{row.work} · {row.peer}" for row in rows])
+            axes.invert_yaxis()
+            axes.set_xscale("log")
+            axes.set_xlim(min(0.5, *ratios), max(ratios) * 2)
+            axes.axvline(1, color="0.6", linewidth=0.6)
+            axes.set_xlabel("ratio to the peer; the black mark is the target")
+            axes.spines[["top", "right"]].set_visible(False)
+            figure.savefig(RESULTS / f"{self.name}.svg", metadata={"Date": None})
+
+
+def _amount(x: float | None, unit: str) -> str:
+    if x is None:
+        return "—"
+    if unit == "s":
+        return f"{x:.3g} s" if x >= 1 else f"{x * 1e3:.3g} ms" if x >= 1e-3 else f"{x * 1e6:.3g} µs"
+    return f"{x:.3g} {unit}"
+
+
+def _cells(row: Row) -> list[str]:
+    ratio = "—" if row.ratio is None else f"{row.ratio:.2f}×"
+    target = "" if row.target is None else f"{'≤' if row.at_most else '≥'} {row.target:g}×"
+    verdict = {True: "reached", False: "not reached", None: ""}[row.reached]
+    amounts = [_amount(row.ours, row.unit), _amount(row.theirs, row.unit)]
+    return [row.work, row.peer, *amounts, ratio, target, " ".join(filter(None, (verdict, row.note)))]
+
+
+def markdown(rows: Sequence[Row]) -> list[str]:
+    """The rows as the lines of a Markdown table."""
+    head = ["| work | peer | ours | peer's | ratio | target | |", "|---|---|---:|---:|---:|---:|---|"]
+    return head + ["| " + " | ".join(_cells(row)) + " |" for row in rows]
+
+
+def _line(row: Row) -> str:
+    work, peer, ours, theirs, ratio, target, verdict = _cells(row)
+    return f"{work:52} {peer:28} {ours:>9} {theirs:>9} {ratio:>8} {target:>8}  {verdict}"
+
+
+def main(*works: Callable[[], Table]) -> None:
+    """Run a benchmark file's questions and write what they found."""
+    print(machine())
+    for work in works:
+        work().write()
+    sys.stdout.flush()
