@@ -1,0 +1,194 @@
+"""regard.change: what if a head were silent, sharper, could not see the first tokens, or only near ones?
+
+Axes: B batch, h heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..kernels.spec import Spec, accumulator
+from ..masks import Mask, everything, per_head, prefix, window
+from .catching import Caught
+from .effect import Effect, Importance, Outcome, outcome, steady, track
+from .lens import Lens, Place
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """One thing done to some heads of one layer."""
+
+    layer: int | str
+    heads: tuple[int, ...] | None  # None: all
+    what: str
+    value: float = 0.0
+
+    def __str__(self) -> str:
+        heads = "all heads" if self.heads is None else f"head {', '.join(map(str, self.heads))}"
+        return f"layer {self.layer} {heads}: {self.what}" + (f"({self.value:g})" if self.what != "mute" else "()")
+
+
+class Heads:
+    """Some heads of one layer, to be changed. Every method gives the same heads back, so that changes can be chained."""
+
+    def __init__(self, lens: change, layer: int | str, heads: tuple[int, ...] | None = None) -> None:
+        self._lens, self._layer, self._heads = lens, layer, heads
+
+    def head(self, index: int) -> Heads:
+        return Heads(self._lens, self._layer, (index,))
+
+    def heads(self, indices: Iterable[int]) -> Heads:
+        return Heads(self._lens, self._layer, tuple(indices))
+
+    def mute(self) -> Heads:
+        """Replace what the heads say by zero."""
+        return self._add("mute")
+
+    def temperature(self, t: float) -> Heads:
+        """Divide their scores by t: above 1 the weights flatten, below they sharpen."""
+        if not t > 0:
+            raise ValueError(f"temperature is {t}; it must be positive")
+        return self._add("temperature", t)
+
+    def forget(self, first: int = 1) -> Heads:
+        """Hide the first keys (a sink) from them; their weight goes to the keys that are left."""
+        if first < 1:
+            raise ValueError(f"first is {first}; give the number of keys to hide, at least 1")
+        return self._add("forget", first)
+
+    def window(self, n: int) -> Heads:
+        """Let them see only keys at most n positions away."""
+        if n < 0:
+            raise ValueError(f"window is {n}; give a number of positions ≥ 0")
+        return self._add("window", n)
+
+    def _add(self, what: str, value: float = 0.0) -> Heads:
+        self._lens.edits.append(_Edit(self._layer, self._heads, what, float(value)))
+        return self
+
+
+class change(Lens):
+    """Change a model's attention inside the block: `with regard.change(model) as c: c.layer(3).head(5).mute(); c.effect(inputs)`.
+
+    Layers are counted as `regard.watch` counts them (or named by their module). Layers without a change run the model's own kernel.
+
+    >>> from regard.models import Gpt, GptConfig
+    >>> model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16)).eval()
+    >>> with change(model) as c:
+    ...     _ = c.layer(1).head(0).temperature(2.0)
+    ...     effect = c.effect(torch.tensor([[1, 2, 3]]))
+    >>> effect.kl.shape, bool((effect.kl >= -1e-9).all())
+    (torch.Size([1, 3]), True)
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.edits: list[_Edit] = []
+        self._used: set[int | str] = set()
+        self._paused = False
+        self._sizes: dict[int, int] = {}
+
+    def __enter__(self) -> change:
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+        if kind is None and self._layers and (lost := self._unused()):
+            warnings.warn(f"no such layer was run: {lost}; the model has layers {self._known()}", stacklevel=2)
+
+    def layer(self, layer: int | str) -> Heads:
+        """A layer, by its number or its module's name; changed as a whole unless `.head(i)` follows."""
+        return Heads(self, layer)
+
+    def clear(self) -> None:
+        """Take all changes back."""
+        self.edits.clear()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The model as it was, for a while."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def alter(self, caught: Caught, place: Place) -> None:
+        self._sizes[place.layer] = caught.spec.query.shape[1]
+        if self._paused:
+            return
+        for edit in self.edits:
+            if edit.layer in (place.layer, place.name):
+                self._used.add(edit.layer)
+                _apply(edit, caught, place)
+
+    def effect(self, inputs: Any, before: Outcome | None = None) -> Effect:
+        """What the changes do to the model's output on some inputs (a dict, a tuple, or one argument)."""
+        with torch.no_grad(), steady(self.model):
+            if before is None:
+                with self.paused():
+                    before = outcome(self.model, inputs)
+            after = outcome(self.model, inputs)
+        if lost := self._unused():
+            raise IndexError(f"no such layer was run: {lost}; the model has layers {self._known()}")
+        return Effect.of(before, after, inputs)
+
+    def importance(self, inputs: Any, *, layers: Iterable[int] | None = None, progress: bool = True) -> Importance:
+        """How much each head matters on some inputs: the effect of muting it alone, on top of the changes already made."""
+        with torch.no_grad(), steady(self.model):
+            before = outcome(self.model, inputs)
+        wanted = sorted(self._sizes) if layers is None else list(layers)
+        if unknown := [layer for layer in wanted if layer not in self._sizes]:
+            raise IndexError(f"no such layer was run: {unknown}; the model has layers {self._known()}")
+        found: dict[tuple[int, int], Effect] = {}
+        every = [(layer, head) for layer in wanted for head in range(self._sizes[layer])]
+        for layer, head in track(every, "muting heads", progress):
+            self.edits.append(_Edit(layer, (head,), "mute"))
+            try:
+                found[layer, head] = self.effect(inputs, before)
+            finally:
+                self.edits.pop()
+        return Importance(found)
+
+    def _unused(self) -> str:
+        return ", ".join(str(edit.layer) for edit in self.edits if edit.layer not in self._used)
+
+    def _known(self) -> str:
+        return f"0 … {len(self._layers) - 1}" if self._layers else "none (it ran no attention that can be changed)"
+
+
+def _apply(edit: _Edit, caught: Caught, place: Place) -> None:
+    spec = caught.spec
+    h = spec.query.shape[1]
+    heads = range(h) if edit.heads is None else edit.heads
+    if any(not 0 <= head < h for head in heads):
+        raise IndexError(f"{edit}: layer {place.layer} ({place.name}) has heads 0 … {h - 1}")
+    if edit.what == "mute":
+        muted = torch.zeros(h, dtype=torch.bool, device=spec.query.device) if caught.muted is None else caught.muted.clone()
+        muted[list(heads)] = True
+        caught.muted = muted
+        return
+    caught.altered = True
+    if edit.what == "temperature":
+        caught.spec = _cooled(spec, list(heads), edit.value)
+        return
+    hide: Mask = ~prefix(int(edit.value)) if edit.what == "forget" else window(int(edit.value), int(edit.value))
+    each = hide if edit.heads is None else per_head([hide if head in heads else everything() for head in range(h)])
+    caught.spec = dataclasses.replace(spec, mask=each if spec.mask is None else spec.mask & each)
+
+
+def _cooled(spec: Spec, heads: list[int], temperature: float) -> Spec:
+    dtype = accumulator(spec.query.dtype)
+    factor = torch.ones(spec.query.shape[1], dtype=dtype, device=spec.query.device)
+    factor[heads] = 1 / temperature
+    beta: Tensor = spec.beta * factor  # (h,)
+    return dataclasses.replace(spec, beta=beta, sinks=None if spec.sinks is None else spec.sinks * factor)

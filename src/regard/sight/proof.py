@@ -1,0 +1,106 @@
+"""The proof every sighting carries: the weights that were read sum to one and reproduce the model's own output.
+
+Axes: B batch, h heads, L queries, S keys, n sampled rows, dv value width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..choices import Softmax
+from ..kernels.spec import Spec, accumulator
+from .zoom import Zoom
+
+ROWS = 128  # sampled per head
+_ENTRIES = 1 << 22  # float64 numbers of a pattern held at once
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was checked. `output_error` is NaN where nothing can be compared (dropout, a sampled choice)."""
+
+    row_sum_error: float  # worst |Σp + sink mass − 1| over all rows; 0 is expected of rows that see nothing
+    output_error: float  # max |Σ p·v − the model's own output| over the rows checked, in float64
+    rows_checked: int  # per head
+    mask: str
+    kernel: str
+    holds: bool
+
+    def __str__(self) -> str:
+        mark = "✓" if self.holds else "✗ DOES NOT HOLD"
+        shown = "not comparable" if math.isnan(self.output_error) else f"{self.output_error:.0e}"
+        checked = f"row sums {self.row_sum_error:.0e}, output {shown} on {self.rows_checked} rows a head"
+        return f"{mark} {checked}, {self.mask or 'no mask'}, {self.kernel}"
+
+
+@torch.no_grad()
+def prove(
+    spec: Spec, *, lse: Tensor | None, mass: Tensor, output: Tensor | None, kernel: str, rows: Literal["sampled", "full"] = "sampled"
+) -> Proof:
+    """Check the weights of a Spec against an output (B, h, L, dv). mass (B, h, L) is Σp of each row, as the readings saw it."""
+    worst = _row_sum_error(spec, lse, mass)
+    L = spec.query.shape[2]
+    comparable = output is not None and not spec.dropout and (not spec.choice.hard) and L and spec.key.shape[2]
+    error, relative, peak, checked = math.nan, 0.0, 0.0, 0
+    if comparable:
+        assert output is not None
+        chosen = range(L) if rows == "full" or L <= ROWS else sample(L)
+        error, relative, peak = _output_error(spec, lse, output, chosen)
+        checked = len(chosen)
+    else:
+        known = mass.new_zeros(()) if lse is None else lse[lse > -math.inf]
+        peak = float(known.abs().max()) if known.numel() else 0.0
+    fine = torch.finfo(accumulator(spec.query.dtype)).eps
+    coarse = max(torch.finfo(x.dtype).eps for x in (spec.query, spec.value if output is None else output))
+    # Rounding of a score of size s moves its weight by eps·s: the bounds grow with the largest score and say so.
+    holds = worst <= 64 * fine * (1 + peak) and relative <= 16 * coarse * (1 + peak)
+    return Proof(worst, error, checked, "" if spec.mask is None else repr(spec.mask), kernel, holds)
+
+
+def sample(L: int, count: int = ROWS) -> list[int]:
+    """`count` rows of L, always the same ones: the first, the last and a spread between."""
+    generator = torch.Generator().manual_seed(L)
+    middle = torch.randperm(L - 2, generator=generator)[: count - 2] + 1
+    return sorted({0, L - 1, *middle.tolist()})
+
+
+def _row_sum_error(spec: Spec, lse: Tensor | None, mass: Tensor) -> float:
+    if not mass.numel():
+        return 0.0
+    if lse is None or not isinstance(spec.choice.distribution(), Softmax):
+        return float((mass - (mass > 0).to(mass.dtype)).abs().max())
+    wanted = (lse > -math.inf).to(mass.dtype)
+    if spec.sinks is not None:
+        wanted = wanted - (spec.sinks.view(1, -1, 1) - lse).exp()  # the sink's share is not in Σp
+    return float((mass - wanted).abs().max()) if not bool(lse.isnan().any()) else math.nan
+
+
+def _output_error(spec: Spec, lse: Tensor | None, output: Tensor, chosen: range | list[int]) -> tuple[float, float, float]:
+    """The largest error, the largest error over Σp|v|, and the largest |score|, on some rows of all heads."""
+    B, h, _, S = spec.sizes
+    step = max(1, _ENTRIES // max(1, S))  # rows at once
+    error = relative = peak = 0.0
+    for first in range(0, len(chosen), step):
+        rows = chosen[first : first + step]
+        zoom = Zoom(spec, rows, range(S))
+        together = len(rows) * S * B * h <= _ENTRIES
+        parts = [(slice(None), list(range(h)))] if together else [(slice(b, b + 1), [i]) for b in range(B) for i in range(h)]
+        for batch, heads in parts:
+            p, z = zoom.weights(batch, heads, lse)
+            value = spec.value[batch][:, [i // spec.group for i in heads]].to(zoom.dtype)
+            value = value if bool(value.sum().isfinite()) else value.nan_to_num(0, 0, 0)
+            off = (p @ value - output[batch][:, heads][:, :, zoom.index].to(zoom.dtype)).abs()
+            worst = off.max()
+            error = max(error, float(worst)) if not bool(worst.isnan()) else math.nan
+            size = p @ value.abs() + torch.finfo(torch.float32).tiny
+            relative = max(relative, float((off / size).max())) if not math.isnan(error) else math.nan
+            seen = z[z.isfinite()]
+            peak = max(peak, float(seen.abs().max()) if seen.numel() else 0.0)
+            if math.isnan(error):
+                return error, math.nan, peak
+    return error, relative, peak

