@@ -35,10 +35,12 @@ $(STAMP)/browser:
 	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk) >/dev/null && touch $@; \
 	else echo "chromium is missing and cannot be installed here: browser tests will say so and be skipped"; fi
 
-test: $(STAMP)/installed
-	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
+# One thread a worker: the workers are the parallelism.
+test: $(STAMP)/installed browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
 
-test-slow: $(STAMP)/installed
+
+test-slow: $(STAMP)/installed browser
 	$(BIN)/python -m pytest -m slow
 
 check: $(STAMP)/installed
