@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.training import checkpoints
-from regard.training.trainer import Trainer, Training
+from regard.training.settings import Training
+from regard.training.trainer import Trainer
 
 
 class Line:

@@ -1,1 +1,1 @@
-
+"""Train models and measure them: tasks, one trainer, checkpoints, decoding, metrics."""

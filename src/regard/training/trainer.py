@@ -17,14 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from . import checkpoints
-from .schedules import Schedule, rate_at
+from .schedules import rate_at
+from .settings import Training
+
+__all__ = ["Journey", "Progress", "Task", "Trainer", "Training"]
 
 
 class Task(Protocol):
@@ -50,46 +53,6 @@ class Task(Protocol):
     def samples(self, model: nn.Module) -> str:
         """A few outputs to look at, or ""."""
         ...
-
-
-@dataclass(frozen=True)
-class Training:
-    """The `[training]` table of every config."""
-
-    steps: int = 0
-    epochs: int = 0
-    rate: float = 1e-3
-    warmup: int = 0
-    schedule: Schedule = "constant"
-    floor: float = 0.0
-    weight_decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.98)
-    clip: float = 1.0
-    smoothing: float = 0.0
-    accumulate: int = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
-    evaluate_every: int = 500
-    checkpoint_every: int = 500
-    log_every: int = 50
-    keep: int = 3
-    metric: str = "loss"
-    patience: int = 0
-    average: int = 0
-    seed: int = 0
-    deterministic: bool = True
-
-    def __post_init__(self) -> None:
-        if self.steps <= 0 and self.epochs <= 0:
-            raise ValueError("give steps or epochs: when is the training over?")
-        if self.schedule == "cosine" and self.steps <= 0:
-            raise ValueError('schedule "cosine" ends at the last step; give steps')
-        for name in ("accumulate", "evaluate_every", "checkpoint_every", "log_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.average > self.keep:
-            raise ValueError(f"average is {self.average} but only {self.keep} checkpoints are kept; raise keep")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing is {self.smoothing}; it must be in [0, 1)")
 
 
 @dataclass(frozen=True)

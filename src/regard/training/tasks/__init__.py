@@ -12,6 +12,7 @@ TASKS: dict[str, str] = {
     "lm": "regard.training.tasks.lm:LanguageTask",
     "mlm": "regard.training.tasks.mlm:MaskedTask",
     "classify": "regard.training.tasks.classify:ClassifyTask",
+    "reader": "regard.training.tasks.reader:ReaderTask",
 }
 
 

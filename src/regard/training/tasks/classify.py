@@ -18,7 +18,7 @@ from ...text.vocabulary import Vocabulary
 from .. import checkpoints
 from ..config import from_dict
 from ..runs import load_best, read_run
-from ..trainer import Training
+from ..settings import Training
 from .mlm import BertModel, MaskedConfig, Words, framed
 
 

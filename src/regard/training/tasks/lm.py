@@ -17,7 +17,7 @@ from ...text.vocabulary import EOS, Kind, Vocabulary
 from ..config import from_dict
 from ..metrics import perplexity
 from ..runs import load_best, read_run
-from ..trainer import Training
+from ..settings import Training
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ...text.batches import bucketed, order_of, padded
 from ...text.pairs import read_lines
 from ...text.vocabulary import BOS, EOS, MASK, PAD, Kind, Vocabulary
 from ..metrics import perplexity
-from ..trainer import Training
+from ..settings import Training
 
 _HELD_OUT = 1_000_000_000  # the "epoch" whose masks held-out text gets: always the same, never a training epoch's
 

@@ -20,7 +20,7 @@ from .. import metrics
 from ..config import from_dict
 from ..decoding import Hypothesis, beam, sample
 from ..runs import load_best, read_run
-from ..trainer import Training
+from ..settings import Training
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""How a training goes: the `[training]` table of every config. docs/configs/translation.toml explains each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Training:
+    """The `[training]` table of every config."""
+
+    steps: int = 0
+    epochs: int = 0
+    rate: float = 1e-3
+    warmup: int = 0
+    schedule: Schedule = "constant"
+    floor: float = 0.0
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0
+    smoothing: float = 0.0
+    accumulate: int = 1
+    precision: Literal["float32", "bfloat16"] = "float32"
+    evaluate_every: int = 500
+    checkpoint_every: int = 500
+    log_every: int = 50
+    keep: int = 3
+    metric: str = "loss"
+    patience: int = 0
+    average: int = 0
+    seed: int = 0
+    deterministic: bool = True
+
+    def __post_init__(self) -> None:
+        if self.steps <= 0 and self.epochs <= 0:
+            raise ValueError("give steps or epochs: when is the training over?")
+        if self.schedule == "cosine" and self.steps <= 0:
+            raise ValueError('schedule "cosine" ends at the last step; give steps')
+        for name in ("accumulate", "evaluate_every", "checkpoint_every", "log_every", "keep"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.average > self.keep:
+            raise ValueError(f"average is {self.average} but only {self.keep} checkpoints are kept; raise keep")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing is {self.smoothing}; it must be in [0, 1)")
