@@ -34,11 +34,27 @@ WIDTHS = {1: 3.35, 2: 6.9}  # inches of one and two paper columns
 _STYLE = Path(__file__).with_name("regard.mplstyle")
 _LABELS = 40  # tokens an axis can name; beyond, it is numbered
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
-_CJK_FONTS = ("Noto Sans CJK", "Source Han Sans", "PingFang", "Microsoft YaHei", "WenQuanYi", "Hiragino Sans", "SimHei", "Droid Sans Fallback")
+_CJK_FONTS = (
+    "Noto Sans CJK",
+    "Source Han Sans",
+    "PingFang",
+    "Microsoft YaHei",
+    "WenQuanYi",
+    "Hiragino Sans",
+    "SimHei",
+    "Droid Sans Fallback",
+)
 
 
 def heads(
-    sighting: Sighting, *, batch: int = 0, call: int = 0, scale: Scale = "linear", form: str = "row", columns: int = 2, title: str | None = None
+    sighting: Sighting,
+    *,
+    batch: int = 0,
+    call: int = 0,
+    scale: Scale = "linear",
+    form: str = "row",
+    columns: int = 2,
+    title: str | None = None,
 ) -> Figure:
     """Every layer and head as a thumbnail: layers down, heads across."""
     calls = [seen for seen in sighting if seen.call == call] or list(sighting)
@@ -90,7 +106,9 @@ def pattern(
     queries, keys = texts.of(seen, "query"), texts.of(seen, "key")
     cells = map_cells(seen, batch, 1024 if max(len(queries), len(keys)) <= 1024 else 512, (head,))
     if cells is None:
-        raise ValueError(f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(256, 256)] or keep=True")
+        raise ValueError(
+            f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(256, 256)] or keep=True"
+        )
     down, across = (queries, keys) if form == "row" else (keys, queries)
     with _style([p.label for p in (*queries, *keys)] + [title or ""]):
         width = WIDTHS[columns]
@@ -137,7 +155,9 @@ def words(
     if weights is None:
         raise ValueError(f"layer {layer} kept no queries and keys to colour words by; watch with keep=True")
     if len(chosen) * len(keys) > 6000:
-        raise ValueError(f"{len(chosen)} rows of {len(keys)} words do not fit on paper; choose rows with query=…, at most {6000 // len(keys)}")
+        raise ValueError(
+            f"{len(chosen)} rows of {len(keys)} words do not fit on paper; choose rows with query=…, at most {6000 // len(keys)}"
+        )
     own = {i: i + seen.query_pos.start - seen.key_pos.start for i in chosen} if seen.kind != "cross" else {}
     with _style([p.label for p in (*queries, *keys)] + [title or ""]):
         width, line = WIDTHS[columns], 0.185
@@ -168,7 +188,15 @@ def words(
 
 
 def alignment(
-    sighting: Sighting, layer: int, head: int, *, call: int = 0, batch: int = 0, columns: int = 2, least: float = 0.02, title: str | None = None
+    sighting: Sighting,
+    layer: int,
+    head: int,
+    *,
+    call: int = 0,
+    batch: int = 0,
+    columns: int = 2,
+    least: float = 0.02,
+    title: str | None = None,
 ) -> Figure:
     """Two rows of words, keys above and queries below, joined by lines as strong as the weights."""
     seen = sighting.find(layer, call)
@@ -212,12 +240,24 @@ def lines_of(
         for weight, i, j in sorted(drawn):
             a, b = top[j], bottom[i]
             curve = Curve([(a, 0.58), (a, 1.0), (b, 1.0), (b, 1.42)], [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4])
-            axes.add_patch(PathPatch(curve, fill=False, lw=0.3 + 2.4 * math.sqrt(weight), edgecolor=hexadecimal(blue(weight, dark=False)), capstyle="round"))
+            axes.add_patch(
+                PathPatch(
+                    curve, fill=False, lw=0.3 + 2.4 * math.sqrt(weight), edgecolor=hexadecimal(blue(weight, dark=False)), capstyle="round"
+                )
+            )
         for words_, spots, y in ((above, top, 0.48), (below, bottom, 1.54)):
             for word, x in zip(words_, spots, strict=True):
                 axes.text(x, y, word, ha="center", va="center", fontsize=size)
         _close(figure, title, proof, placed=True)
     return figure
+
+
+def write_figure(sighting: Sighting, path: str | Path, *, layer: int | None = None, head: int | None = None, batch: int = 0) -> Path:
+    """Write every head of a sighting, or with layer and head one of them, as .svg, .pdf or .png."""
+    if (layer is None) != (head is None):
+        raise ValueError(f"layer={layer} and head={head}: give both for one head's pattern, neither for all heads")
+    figure = heads(sighting, batch=batch) if layer is None or head is None else pattern(sighting, layer, head, batch=batch)
+    return save_figure(figure, path)
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
@@ -347,7 +387,9 @@ def _ruler() -> Callable[[str], float]:
 Placed = tuple[str, int | None, float, float]
 
 
-def _lines(items: Sequence[tuple[str, int | None]], keys: Sequence[Piece], measure: Callable[[str], float], width: float) -> list[list[Placed]]:
+def _lines(
+    items: Sequence[tuple[str, int | None]], keys: Sequence[Piece], measure: Callable[[str], float], width: float
+) -> list[list[Placed]]:
     """Words set in lines: (text, key, x, width)."""
     lines: list[list[Placed]] = [[]]
     x = 0.08
@@ -394,7 +436,8 @@ def _fonts(chinese: bool) -> list[str]:
     found = _cjk_font()
     if chinese and found is None:
         warnings.warn(
-            "no font with Chinese characters was found, so they will show as boxes; install one (Debian: apt install fonts-noto-cjk)", stacklevel=4
+            "no font with Chinese characters was found, so they will show as boxes; install one (Debian: apt install fonts-noto-cjk)",
+            stacklevel=4,
         )
     return ["DejaVu Sans", *([found] if found else [])]
 

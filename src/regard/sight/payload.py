@@ -270,7 +270,9 @@ def _top_room(
 
 def _labels(seen: Seen) -> list[list[list[Any]]]:
     """[[name, score], …] of each head, strongest first; labels without a meaning here (n/a) are left out."""
-    rows = [[[name, round(float(score), 4)] for name, score in (seen.labels or {}).get(head, ()) if score == score] for head in seen.head_ids]
+    rows = [
+        [[name, round(float(score), 4)] for name, score in (seen.labels or {}).get(head, ()) if score == score] for head in seen.head_ids
+    ]
     return [sorted(row, key=lambda pair: -pair[1]) for row in rows]
 
 

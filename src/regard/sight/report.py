@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _SCRIPTS = ("speech.js", "data.js", "pattern.js", "words.js", "lines.js", "heads.js", "save.js", "frame.js", "view.js")
 # The page may run its own script and show pictures it made itself; it can reach nothing else.
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
 
 
 def write_html(sighting: Sighting, path: str | Path, *, batch: int = 0, title: str | None = None, lang: str | None = None) -> Path:
@@ -37,9 +39,6 @@ def to_html(sighting: Sighting, *, batch: int = 0, height: int = 820, theme: str
         f'<iframe srcdoc="{markup.escape(inside, quote=True)}" title="attention" sandbox="allow-scripts allow-downloads allow-modals" '
         f'style="width:100%;height:{int(height)}px;border:0" loading="lazy"></iframe>'
     )
-
-
-html = to_html
 
 
 def page(payload: dict[str, Any], *, lang: str | None = None, theme: str | None = None, **options: Any) -> str:

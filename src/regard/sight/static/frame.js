@@ -88,7 +88,7 @@ function frame(view, parts, { VIEWS, options, python }) {
     for (let i = 0; i < 128; i++) { pen.fillStyle = rampColour(i / 127, view.dark); pen.fillRect(i, 0, 1, 1); }
     [low.textContent, high.textContent] = view.legendEnds();
     hatch.textContent = say.masked; hatch.hidden = !e.mask || (!e.weights && !e.hidden);
-    work.dataset.view = state.view;
+    work.dataset.view = state.view; panel.classList.toggle("rv-pair-up", !!options.alignment && e.L + e.S <= 30);
     if (panel.lastChild !== parts[state.view].element) panel.replaceChildren(...(options.alignment ? [parts.lines.element] : []), parts[state.view].element);
     text.hidden = !textShown();
     if (textShown() && text.firstChild !== parts.words.element) text.replaceChildren(parts.words.element);
@@ -120,7 +120,7 @@ function frame(view, parts, { VIEWS, options, python }) {
       const [q0, q1, k0, k1] = (state.form === "row" ? [box.y0, box.y0 + box.h, box.x0, box.x0 + box.w] : [box.x0, box.x0 + box.w, box.y0, box.y0 + box.h]).map(Math.round);
       code.textContent = `${python}.head(${e.layer}, ${h}${call}).tile(rows=slice(${q0}, ${q1}), cols=slice(${k0}, ${k1}))`;
     } else {
-      const extra = state.view === "pattern" ? (state.form === "column" ? ', form="column"' : "") + (state.scale === "linear" ? "" : `, scale="${state.scale}"`) : state.view === "words" && state.q !== null ? `, query=${state.q}` : "";
+      const extra = state.view === "pattern" ? (state.form === "column" ? ', form="column"' : "") + (state.scale === "linear" ? "" : `, scale="${state.scale}"`) : state.q !== null && (state.view === "words" || (state.view === "stacked" && e.L * e.S > 6000)) ? `, query=${state.q}` : "";
       code.textContent = `regard.sight.figures.${{ pattern: "pattern", words: "words", stacked: "words", lines: "alignment" }[state.view]}(${python}, layer=${e.layer}, head=${h}${call}${extra})`;
     }
   }

@@ -8,7 +8,7 @@ function gridView(view) {
   let side = 24, hover = null, drawn = "";
   const entries = () => view.sight.entries.filter((e) => e.call === Math.min(view.state.step, lastCall(view.sight, e.layer)));
 
-  // The heaviest weight under each pixel: a thin diagonal must not fade in a thumbnail.
+  // The heaviest weight under each pixel: a thin diagonal must not fade. Log and rank, which show the faint, are averaged.
   function thumb(e, h) {
     const key = [e.index, h, side, view.state.scale, view.state.form, view.dark].join();
     if (thumbs.has(key)) return thumbs.get(key);
@@ -19,11 +19,12 @@ function gridView(view) {
     const out = make("canvas", {}); out.width = px; out.height = py;
     const pixels = new ImageData(px, py), table = rgbTable(view.dark), place = scaling(view.state.scale, view.sight, grid);
     for (let y = 0; y < py; y++) for (let x = 0; x < px; x++) {
-      let most = -1;
+      let most = -1, sum = 0, seen = 0;
       const y1 = Math.max(Math.floor((y * down) / py) + 1, Math.floor(((y + 1) * down) / py)), x1 = Math.max(Math.floor((x * across) / px) + 1, Math.floor(((x + 1) * across) / px));
-      for (let j = Math.floor((y * down) / py); j < y1; j++) for (let i = Math.floor((x * across) / px); i < x1; i++) { const w = row ? grid.get(j, i) : grid.get(i, j); if (w > most) most = w; }
+      for (let j = Math.floor((y * down) / py); j < y1; j++) for (let i = Math.floor((x * across) / px); i < x1; i++) { const w = row ? grid.get(j, i) : grid.get(i, j); if (w > most) most = w; if (w >= 0) { sum += place(w); seen++; } }
       if (most < 0) continue;
-      const [r, g, b] = table[Math.round(255 * place(most))], at = 4 * (y * px + x);
+      const shade = view.state.scale === "linear" ? place(most) : sum / seen;
+      const [r, g, b] = table[Math.round(255 * shade)], at = 4 * (y * px + x);
       pixels.data[at] = r; pixels.data[at + 1] = g; pixels.data[at + 2] = b; pixels.data[at + 3] = 255;
     }
     out.getContext("2d").putImageData(pixels, 0, 0);
@@ -123,12 +124,13 @@ function headCard(view) {
 }
 
 // The numbers of what is looked at: the pair, then the row's heaviest keys with bars.
-function numbersView(view) {
+function numbersView(view, options) {
   const said = make("p", { class: "rv-said", role: "status", "aria-live": "polite" });
   const list = make("ol", { class: "rv-list" });
   const element = make("section", { class: "rv-numbers" }, said, list);
   function draw() {
     const e = view.entry, { q, k, head, pinned } = view.state, say = view.say;
+    if (view.side === "key" && k !== null && (q === null || options.alignment)) return partners(e, k, head);
     if (q === null) { said.textContent = say.hint; list.replaceChildren(); return; }
     const row = view.row, name = (piece, red) => token(view, { ...piece, mark: piece.mark === "*" ? "*" : "." }, { current: red });
     const parts = [name(view.sight.queryPiece(e, q), true), make("small", { text: count(e.queryPlace(q)) })];
@@ -154,6 +156,15 @@ function numbersView(view) {
       item.addEventListener("pointerenter", () => view.look(q, key, "list"));
       return item;
     }), row.pairs.length && rest > 0.0005 ? make("li", { class: "rv-rest" }, make("span", { class: "rv-word", text: say.rest }), make("span", { class: "rv-meter" }, make("i", { css: { width: `${(100 * rest).toFixed(2)}%` } })), make("span", { class: "rv-num", text: number(rest) })) : "", !row.whole && e.top ? make("li", { class: "rv-quiet", text: say.topOnly(e.top.k) }) : "");
+  }
+  // The other way round: who looks at this key.
+  function partners(e, k, head) {
+    const name = (piece) => token(view, { ...piece, mark: piece.mark === "*" ? "*" : "." });
+    const found = [];
+    for (let q = 0; q < Math.min(e.L, 4096); q++) { const w = view.sight.weight(e, head, q, k); if (w > 0) found.push([q, w]); }
+    found.sort((a, b) => b[1] - a[1]);
+    said.replaceChildren(name(view.sight.keyPiece(e, k)), make("small", { text: count(e.keyPlace(k)) }), " ←");
+    list.replaceChildren(...found.slice(0, 8).map(([q, w]) => make("li", {}, make("button", { type: "button", onclick: () => view.pin(q, k) }, make("span", { class: "rv-word" }, name(view.sight.queryPiece(e, q)), make("small", { text: count(e.queryPlace(q)) })), make("span", { class: "rv-meter" }, make("i", { css: { width: `${(100 * Math.min(1, w)).toFixed(2)}%` } })), make("span", { class: "rv-num", text: number(w) })))));
   }
   return { element, draw };
 }

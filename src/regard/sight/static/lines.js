@@ -9,31 +9,39 @@ function linesView(view) {
   const strip = make("div", { class: "rv-strip" }, inner);
   const element = make("div", { class: "rv-linesview" }, keyTitle, strip, queryTitle);
   const HEIGHT = 168;
-  let key = "", spots = { key: null, query: null }, asked = "";
+  const LONG = 400; // keys; a longer text shows only the neighbourhoods of the keys looked at
+  let key = "", spots = { key: null, query: null }, asked = "", list = null, slots = null;
+  const keyOf = (slot) => (list ? list[slot] : slot), slotOf = (k) => (list ? slots.get(k) : k);
   const pen = make("canvas", {}).getContext("2d");
 
   // Left edge of every word, and where the row ends: measured once for a text, so that any stretch of it can be drawn alone.
   function measure(side) {
-    const e = view.entry, n = side === "key" ? e.S : e.L, piece = side === "key" ? (i) => view.sight.keyPiece(e, i) : (i) => view.sight.queryPiece(e, i);
+    const e = view.entry, n = side === "query" ? e.L : list ? list.length : e.S, piece = side === "key" ? (i) => view.sight.keyPiece(e, keyOf(i)) : (i) => view.sight.queryPiece(e, i);
     const edges = new Float32Array(n + 1), known = new Map();
     pen.font = `16px ${getComputedStyle(view.root).fontFamily}`;
     for (let i = 0; i < n; i++) {
       const p = piece(i), id = p.text + p.mark + (p.part ? "/" : "");
       if (!known.has(id)) known.set(id, Math.max(16, pen.measureText(p.text || "␣").width) + (p.part ? 40 : 16));
-      edges[i + 1] = edges[i] + known.get(id) + 8;
+      edges[i + 1] = edges[i] + known.get(id) + (list && side === "key" && list[i + 1] !== list[i] + 1 ? 40 : 8);
     }
     return edges;
   }
   function layout() {
-    const e = view.entry, now = `${e.index}.${view.root.clientWidth}`;
+    const e = view.entry, long = e.S > LONG, now = `${e.index}.${view.root.clientWidth}` + (long ? `.${view.state.head}.${view.state.q}.${view.row && view.row.whole}` : "");
     if (key === now) return;
-    key = now;
-    const edges = { key: measure("key"), query: e.self && e.L === e.S ? null : measure("query") };
+    key = now; list = null;
+    if (long) {
+      const near = new Set();
+      for (const [k] of (view.row ? view.row.pairs : []).slice(0, 6)) for (let i = Math.max(0, k - 2); i <= Math.min(e.S - 1, k + 2); i++) near.add(i);
+      list = [...near].sort((a, b) => a - b);
+      slots = new Map(list.map((k, slot) => [k, slot]));
+    }
+    const edges = { key: measure("key"), query: e.self && e.L === e.S && !list ? null : measure("query") };
     edges.query = edges.query || edges.key;
-    const room = Math.max(edges.key[e.S], edges.query[e.L], strip.clientWidth - 2);
-    // The shorter row is spread out in the middle of the longer.
-    for (const [side, n] of [["key", e.S], ["query", e.L]]) {
-      const own = edges[side][n], gap = n > 1 ? Math.min((room - own) / (n + 1), 40) : 0, shift = (room - own - gap * (n - 1)) / 2;
+    const keys = list ? list.length : e.S, room = Math.max(edges.key[keys], edges.query[e.L], strip.clientWidth - 2);
+    // The shorter row is spread out in the middle of the longer; the keys of a long text stand over what is in sight.
+    for (const [side, n] of [["key", keys], ["query", e.L]]) {
+      const own = edges[side][n], gap = n > 1 && !(list && side === "key") ? Math.min((room - own) / (n + 1), 40) : 0, shift = side === "key" && list ? Math.min(Math.max(0, room - own), Math.max(0, (view.state.q === null ? 0 : edges.query[view.state.q]) - own / 2)) : (room - own - gap * (n - 1)) / 2;
       spots[side] = { left: (i) => edges[side][i] + gap * i + shift, mid: (i) => (edges[side][i] + edges[side][i + 1] - 8) / 2 + gap * i + shift, n };
     }
     inner.style.width = room + "px";
@@ -57,18 +65,19 @@ function linesView(view) {
     const add = (row, i, loud) => {
       for (const [key2, w] of row.pairs) {
         if (w < (loud ? 0.005 : 0.02)) break;
-        if (loud || (key2 >= k0 && key2 < k1)) (loud ? strong : links).push([i, key2, w, loud]);
+        const slot = slotOf(key2);
+        if (slot !== undefined && (loud || (slot >= k0 && slot < k1))) (loud ? strong : links).push([i, key2, w, loud]);
         if (!loud && links.length > 4000) return;
       }
     };
     const byKey = view.side === "key" && k !== null;
     for (let i = q0; i < q1; i++) if (i !== q && q1 - q0 < 400) add(view.sight.row(e, head, i), i, false);
     if (q !== null && !byKey) add(view.row, q, true);
-    if (byKey) for (let i = q0; i < q1; i++) { const w = view.sight.weight(e, head, i, k); if (w > 0.005) strong.push([i, k, w, true]); }
+    if (byKey) for (let i = q0; i < q1; i++) { const w = view.sight.weight(e, head, i, k); if (w > 0.005 && slotOf(k) !== undefined) strong.push([i, k, w, true]); }
     svg.setAttribute("width", inner.style.width.replace("px", "")); svg.setAttribute("height", HEIGHT);
     const some = q !== null;
     svg.replaceChildren(...[...links, ...strong].map(([i, j, w, loud]) => {
-      const x0 = spots.query.mid(i), x1 = spots.key.mid(j), t = view.place(w);
+      const x0 = spots.query.mid(i), x1 = spots.key.mid(slotOf(j)), t = view.place(w);
       return make("svg:path", {
         d: `M${x1.toFixed(1)} 2C${x1.toFixed(1)} ${HEIGHT * 0.5} ${x0.toFixed(1)} ${HEIGHT * 0.5} ${x0.toFixed(1)} ${HEIGHT - 2}`,
         stroke: rampColour(loud ? 0.35 + 0.65 * t : t, view.dark), "stroke-width": (0.75 + 5 * Math.sqrt(t)).toFixed(2), "stroke-opacity": loud ? 1 : some ? 0.28 : 0.9, fill: "none",
@@ -76,7 +85,7 @@ function linesView(view) {
     }));
     const shade = byKey ? () => ({ place: 0 }) : shading(view, view.row);
     above.setAttribute("aria-label", view.sideName("key")); below.setAttribute("aria-label", view.sideName("query"));
-    above.replaceChildren(...span(k0, k1).map((i) => word("key", i, view.sight.keyPiece(e, i), { place: shade(i).place, masked: shade(i).masked, key: i === k })));
+    above.replaceChildren(...span(k0, k1).map((slot) => { const i = keyOf(slot), s = shade(i); return word("key", i, view.sight.keyPiece(e, i), { place: s.place, masked: s.masked, key: i === k }, slot); }));
     below.replaceChildren(...span(q0, q1).map((i) => {
       const w = byKey ? view.sight.weight(e, head, i, k) : 0;
       return word("query", i, view.sight.queryPiece(e, i), { current: i === q && !byKey, place: w > 0 ? view.place(w) : 0 });
@@ -84,11 +93,11 @@ function linesView(view) {
     for (const [row, i] of [[above, k], [below, q]]) if (i !== null && row.querySelector(`[data-i="${i}"]`)) row.setAttribute("aria-activedescendant", `${view.id}-${row === above ? "lk" : "lq"}-${i}`); else row.removeAttribute("aria-activedescendant");
   }
   function span(a, b) { return Array.from({ length: Math.max(0, b - a) }, (_, i) => a + i); }
-  function word(side, i, piece, options) {
+  function word(side, i, piece, options, slot = i) {
     const node = token(view, { ...piece, mark: piece.mark === "_" ? "." : piece.mark }, { ...options, id: `${view.id}-${side === "key" ? "lk" : "lq"}-${i}` });
     node.dataset.i = i; node.dataset.side = side;
     node.setAttribute("role", "option"); node.setAttribute("aria-selected", options.current || options.key ? "true" : "false");
-    node.style.left = spots[side].mid(i) + "px";
+    node.style.left = spots[side].mid(slot) + "px";
     return node;
   }
   const act = (event, how) => {

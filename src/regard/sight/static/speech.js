@@ -12,15 +12,15 @@ const SPEECH = {
     entropy: "entropy", sink: "on the first token", distance: "how far it looks", received: "received", value_norm: "sent (norm-weighted)",
     max_logit: "largest score", nats: "nats", ofMost: (x) => `of at most ${x}`, meanOf: "mean over queries", back: "back", ahead: "ahead", here: "itself",
     rankOf: (r, n) => `${r} of ${n} in its row`, pooledCell: (a, b) => `one cell is ${a} queries × ${b} keys`, exactCell: "exact weights",
-    topOnly: (k) => `long text: the ${k} heaviest keys of each row are kept`, rest: "all other keys together",
+    topOnly: (k) => `long text: the ${k} heaviest keys of each row are kept`, rest: "all other keys",
     proof: "proof", holds: "holds", fails: "PROOF FAILS", rowSum: "rows sum to 1 within", output: "Σ p·v equals the model's output within",
     checked: (n) => `${n} rows checked`, kernel: "kernel", mask: "mask", noProof: "no proof was taken", zoomIn: "Zoom in", zoomOut: "Zoom out", fit: "Whole pattern",
-    pinned: "pinned, Esc releases", hint: "hover or tab to look, click to pin", python: "The same in Python", missed: "Attention nobody could see",
+    pinned: "pinned · Esc", hint: "hover or tab to look, click to pin", python: "The same in Python", missed: "Attention nobody could see",
     tokens: (n) => `${n} token${n === "1" ? "" : "s"}`, layersHeads: (l, h) => `${l} layer${l === 1 ? "" : "s"} × ${h} head${h === 1 ? "" : "s"}`, headsAll: (n) => `${n} heads`, noLabel: "no label", looked: "looked at", looking: "looking",
     source: "source", target: "target", unsupported: "This browser cannot unpack the page's data (DecompressionStream); use a version from 2023 or later.",
     noMap: "Nothing to draw here: neither a pooled map nor weights were kept. Watch with readings=[Pooled(256, 256), TopK(2)].",
     gridHelp: "Thumbnails of every layer and head. Arrow keys move, Enter chooses.",
-    labelNames: { "previous-token": "previous token", "duplicate-token": "duplicate token" },
+    labelNames: {},
     noteTitle: "What these weights do and do not explain",
     note: [
       "A weight says how much of a key's value vector went into a query's result in this head. It is exact, and the proof above shows it.",
@@ -43,12 +43,12 @@ const SPEECH = {
     topOnly: (k) => `长文本：每行保留权重最大的 ${k} 个键`, rest: "其余的键合计",
     proof: "验证", holds: "成立", fails: "验证不成立", rowSum: "各行之和与 1 相差不超过", output: "Σ p·v 与模型输出相差不超过",
     checked: (n) => `核对了 ${n} 行`, kernel: "内核", mask: "掩码", noProof: "没有验证", zoomIn: "放大", zoomOut: "缩小", fit: "完整图样",
-    pinned: "已固定，Esc 松开", hint: "悬停或用 Tab 查看，单击固定", python: "用 Python 得到同一视图", missed: "看不到的注意力",
+    pinned: "已固定 · Esc", hint: "悬停或用 Tab 查看，单击固定", python: "用 Python 得到同一视图", missed: "看不到的注意力",
     tokens: (n) => `${n} 个词元`, layersHeads: (l, h) => `${l} 层 × ${h} 头`, headsAll: (n) => `${n} 个头`, noLabel: "无标签", looked: "被看", looking: "在看",
     source: "源句", target: "译文", unsupported: "此浏览器无法解开页面数据（DecompressionStream），请使用 2023 年以后的版本。",
     noMap: "这里没有可画的内容：既未保留汇聚图，也未保留权重。请用 readings=[Pooled(256, 256), TopK(2)] 观察。",
     gridHelp: "每一层、每一头的缩略图。方向键移动，回车选定。",
-    labelNames: { "previous-token": "前一词元", sink: "汇点", local: "局部", induction: "归纳", "duplicate-token": "重复词元", uniform: "均匀" },
+    labelNames: { "previous token": "前一词元", sink: "汇点", local: "局部", induction: "归纳", "duplicate token": "重复词元", uniform: "均匀" },
     noteTitle: "这些权重说明了什么、没有说明什么",
     note: [
       "权重是在这一头里，一个键的值向量有多少进入了查询的结果。它是精确的，上面的验证可以证明。",
@@ -59,7 +59,7 @@ const SPEECH = {
   },
 };
 
-const SHAPES = { "previous-token": "◀", sink: "▼", local: "◆", induction: "↻", "duplicate-token": "◎", uniform: "▦" };
+const SHAPES = { "previous token": "◀", sink: "▼", local: "◆", induction: "↻", "duplicate token": "◎", uniform: "▦" };
 
 function labelWord(say, name) { return say.labelNames[name] || name; }
 

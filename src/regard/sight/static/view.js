@@ -94,7 +94,7 @@ async function regardView(element, payload, options = {}) {
 
   // Parts of the page
   const parts = {};
-  Object.assign(parts, { pattern: patternView(view), words: wordsView(view), stacked: stackedView(view), lines: linesView(view), grid: gridView(view), card: headCard(view), numbers: numbersView(view) });
+  Object.assign(parts, { pattern: patternView(view), words: wordsView(view), stacked: stackedView(view), lines: linesView(view), grid: gridView(view), card: headCard(view), numbers: numbersView(view, options) });
   const el = frame(view, parts, { VIEWS, options, python });
   root.append(el.frame);
 

@@ -75,7 +75,7 @@ function flow(view, role) {
     const n = lines.findIndex(([a, b]) => i >= a && i < b);
     if (n < 0) return;
     const top = n * LINE, height = element.clientHeight;
-    if (top < element.scrollTop) element.scrollTop = Math.max(0, top - LINE); else if (top + LINE > element.scrollTop + height) element.scrollTop = top + LINE * 2 - height;
+    if (top < element.scrollTop || top + LINE > element.scrollTop + height) element.scrollTop = Math.max(0, top - LINE * Math.floor(height / LINE / 2));
   }
   const target = (event) => { const node = event.target.closest && event.target.closest("[data-i]"); return node ? Number(node.dataset.i) : null; };
   const touch = (event, act) => {
