@@ -7,11 +7,7 @@ Axes: h heads, L queries, S keys.
 from __future__ import annotations
 
 import math
-import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +17,7 @@ from torch import Tensor
 from regard.colours import blue, hexadecimal, ink, red
 
 from .maps import exact_weights, hidden_cells, map_cells
+from .paper import blank, box, finish, house_style, legend, plain, ramp, ruler
 from .payload import Texts
 from .pieces import Piece
 
@@ -31,19 +28,7 @@ if TYPE_CHECKING:
 
 Scale = Literal["linear", "log", "rank"]
 WIDTHS = {1: 3.35, 2: 6.9}  # inches of one and two paper columns
-_STYLE = Path(__file__).with_name("regard.mplstyle")
 _LABELS = 40  # tokens an axis can name; beyond, it is numbered
-_CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
-_CJK_FONTS = (
-    "Noto Sans CJK",
-    "Source Han Sans",
-    "PingFang",
-    "Microsoft YaHei",
-    "WenQuanYi",
-    "Hiragino Sans",
-    "SimHei",
-    "Droid Sans Fallback",
-)
 
 
 def heads(
@@ -62,8 +47,8 @@ def heads(
         raise ValueError("the sighting is empty: nothing was seen; run the model inside the `with regard.watch(model)` block")
     most = max(len(seen.head_ids) for seen in calls)
     side = WIDTHS[columns] * 0.92 / most
-    with _style([title or sighting.model]):
-        figure = _figure(WIDTHS[columns], min(0.62 + len(calls) * min(side, 0.9), 9.2))
+    with house_style([title or sighting.model]):
+        figure = blank(WIDTHS[columns], min(0.62 + len(calls) * min(side, 0.9), 9.2))
         axes = figure.subplots(len(calls), most, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
         image = None
         for row, seen in zip(axes, calls, strict=True):
@@ -81,8 +66,8 @@ def heads(
                     one.set_ylabel(str(seen.layer), rotation=0, ha="right", va="center", fontsize=6.5, labelpad=4)
         if image is None:
             raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
-        _legend(figure, image, axes.ravel().tolist(), scale)
-        _close(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
+        legend(figure, image, axes.ravel().tolist(), scale)
+        finish(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
     return figure
 
 
@@ -110,28 +95,31 @@ def pattern(
             f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(256, 256)] or keep=True"
         )
     down, across = (queries, keys) if form == "row" else (keys, queries)
-    with _style([p.label for p in (*queries, *keys)] + [title or ""]):
+    with house_style([p.label for p in (*queries, *keys)] + [title or ""]):
         width = WIDTHS[columns]
         named = max(len(down), len(across)) <= _LABELS
         ratio = min(max(len(down) / max(len(across), 1), 0.25), 2.2)
-        figure = _figure(width, min(0.75 + (width - 0.9) * ratio + (0.35 if named else 0), 9.2))
+        figure = blank(width, min(0.75 + (width - 0.9) * ratio + (0.35 if named else 0), 9.2))
         axes = figure.subplots()
         image = _draw(axes, cells[0], _hidden(seen, cells[0], batch, place), scale, form, size=(len(queries), len(keys)))
         axes.xaxis.tick_top()
         if named:
-            small = {"fontsize": 7 if max(len(down), len(across)) <= 24 else 5.5}
-            measure, room = _ruler(), (width - 1) / max(len(across), 1)
-            slant = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if max(measure(p.label) for p in across) > room else {}
-            axes.set_xticks(range(len(across)), [_safe(p.label) for p in across], **slant, **small)
-            axes.set_yticks(range(len(down)), [_safe(p.label) for p in down], **small)
+            small: dict[str, Any] = {"fontsize": 7 if max(len(down), len(across)) <= 24 else 5.5}
+            measure, room = ruler(), (width - 1) / max(len(across), 1)
+            crowded = max(measure(p.label) for p in across) > room
+            slant: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if crowded else {}
+                {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if max(measure(p.label) for p in across) > room else {}
+            )
+            axes.set_xticks(range(len(across)), [plain(p.label) for p in across], **slant, **small)
+            axes.set_yticks(range(len(down)), [plain(p.label) for p in down], **small)
         axes.set_ylabel("query" if form == "row" else "key")
         axes.set_xlabel("key" if form == "row" else "query")
         axes.xaxis.set_label_position("top")
         exact = tuple(cells.shape[-2:]) == (len(queries), len(keys))
         if exact and (numbers if numbers is not None else max(len(down), len(across)) <= 12):
             _numbers(axes, cells[0] if form == "row" else cells[0].mT, image)
-        _legend(figure, image, axes, scale)
-        _close(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof)
+        legend(figure, image, axes, scale)
+        finish(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof)
     return figure
 
 
@@ -159,14 +147,14 @@ def words(
             f"{len(chosen)} rows of {len(keys)} words do not fit on paper; choose rows with query=…, at most {6000 // len(keys)}"
         )
     own = {i: i + seen.query_pos.start - seen.key_pos.start for i in chosen} if seen.kind != "cross" else {}
-    with _style([p.label for p in (*queries, *keys)] + [title or ""]):
+    with house_style([p.label for p in (*queries, *keys)] + [title or ""]):
         width, line = WIDTHS[columns], 0.185
         runs = []
-        measure = _ruler()
+        measure = ruler()
         for i in chosen:
-            lead = [] if i in own else [(_safe(queries[i].label), None)]
-            runs.append(_lines([*lead, *((_safe(p.text or "␣"), k) for k, p in enumerate(keys))], keys, measure, width - 0.16))
-        figure = _figure(width, 0.62 + line * sum(map(len, runs)) + 0.04 * len(runs), constrained=False)
+            lead = [] if i in own else [(plain(queries[i].label), None)]
+            runs.append(_lines([*lead, *((plain(p.text or "␣"), k) for k, p in enumerate(keys))], keys, measure, width - 0.16))
+        figure = blank(width, 0.62 + line * sum(map(len, runs)) + 0.04 * len(runs), constrained=False)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, width), ylim=(figure.get_figheight(), 0))
         axes.axis("off")
@@ -178,12 +166,12 @@ def words(
                     weight = 0.0 if k is None else float(weights[0, i, k])
                     shade = blue(weight, dark=False)
                     if not here and weight > 0.002:
-                        axes.add_patch(_box(x, y - line * 0.5, size, line * 0.9, hexadecimal(shade)))
+                        axes.add_patch(box(x, y - line * 0.5, size, line * 0.9, hexadecimal(shade)))
                     colour = hexadecimal(red(dark=False)) if here else hexadecimal(ink(shade))
                     axes.text(x + 0.03, y - line * 0.05, text, va="center", color=colour, fontweight="bold" if here else "normal")
                 y += line
             y += 0.04
-        _close(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof, placed=True)
+        finish(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof, placed=True)
     return figure
 
 
@@ -222,16 +210,16 @@ def lines_of(
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 
-    below, above = ([_safe(w.label if isinstance(w, Piece) else w) for w in row] for row in (target, source))
-    with _style([*below, *above, title]):
-        measure = _ruler()
+    below, above = ([plain(w.label if isinstance(w, Piece) else w) for w in row] for row in (target, source))
+    with house_style([*below, *above, title]):
+        measure = ruler()
         width = WIDTHS[columns]
         size = 8.0
         while size > 4.5 and max(sum(measure(w) + 0.1 for w in row) for row in (below, above)) * size / 8 > width - 0.16:
             size -= 0.5
         if max(sum(measure(w) + 0.06 for w in row) for row in (below, above)) * size / 8 > width:
             raise ValueError(f"{len(above)} and {len(below)} words do not fit in {width} in; pass columns=2 or a shorter text")
-        figure = _figure(width, 2.0, constrained=False)
+        figure = blank(width, 2.0, constrained=False)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, width), ylim=(2.0, 0))
         axes.axis("off")
@@ -248,7 +236,7 @@ def lines_of(
         for words_, spots, y in ((above, top, 0.48), (below, bottom, 1.54)):
             for word, x in zip(words_, spots, strict=True):
                 axes.text(x, y, word, ha="center", va="center", fontsize=size)
-        _close(figure, title, proof, placed=True)
+        finish(figure, title, proof, placed=True)
     return figure
 
 
@@ -268,7 +256,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         raise ValueError(f"{target.name} ends in {kind or 'nothing'}; a figure is saved as .svg, .pdf or .png")
     target.parent.mkdir(parents=True, exist_ok=True)
     dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}[kind]
-    with _style([]):
+    with house_style([]):
         figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **dated})
     return target
 
@@ -287,7 +275,7 @@ def _draw(axes: Any, cells: Tensor, hidden: Tensor | None, scale: Scale, form: s
         axes.patch.set(hatch="//////", edgecolor="#c4c4c4", linewidth=0)
     for spine in axes.spines.values():
         spine.set(visible=True, linewidth=0.4, color="#999999")
-    return axes.imshow(data, cmap=_ramp(), norm=norm, aspect="auto", extent=(-0.5, S - 0.5, L - 0.5, -0.5), rasterized=data.size > 4096)
+    return axes.imshow(data, cmap=ramp(), norm=norm, aspect="auto", extent=(-0.5, S - 0.5, L - 0.5, -0.5), rasterized=data.size > 4096)
 
 
 def _scaled(cells: Tensor, scale: Scale) -> tuple[Tensor, Any]:
@@ -320,70 +308,6 @@ def _numbers(axes: Any, cells: Tensor, image: Any) -> None:
                 axes.text(j, i, f"{weight:.2f}", ha="center", va="center", fontsize=5.5, color=hexadecimal(ink((r, g, b))))
 
 
-def _legend(figure: Figure, image: Any, axes: Any, scale: Scale) -> None:
-    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.02, fraction=0.04)
-    bar.ax.tick_params(labelsize=6, length=0)
-    bar.outline.set(linewidth=0.4, edgecolor="#999999")  # type: ignore[operator]
-    bar.ax.set_title(scale, fontsize=6, fontweight="normal", loc="left", pad=3)
-
-
-def _close(figure: Figure, title: str, proof: object, *, placed: bool = False) -> None:
-    """The title above and the proof below, small; a proof that fails is not small."""
-    holds = getattr(proof, "holds", True)
-    said = "" if proof is None else _safe(str(proof))
-    look: dict[str, Any] = {"fontsize": 5, "color": "#5f5f5f"} if holds else {"fontsize": 9, "color": "#5b1fa6", "fontweight": "bold"}
-    margin = 0.06 / figure.get_figwidth()
-    if placed:
-        figure.text(margin, 1 - 0.08 / figure.get_figheight(), _safe(title), ha="left", va="top", fontsize=8, fontweight="bold")
-        figure.text(margin, 0.05 / figure.get_figheight(), _folded(said, figure), ha="left", va="bottom", **look)
-        return
-    figure.suptitle(_safe(title), x=margin, ha="left", fontsize=8)
-    figure.supxlabel(_folded(said, figure), x=margin, ha="left", **look)
-
-
-def _folded(text: str, figure: Figure) -> str:
-    """The text on as many lines as the width asks for."""
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, max(24, int(figure.get_figwidth() * 34)))) or text
-
-
-def _figure(width: float, height: float, *, constrained: bool = True) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained" if constrained else None)
-
-
-@cache
-def _ramp() -> Any:
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap([hexadecimal(blue(i / 255, dark=False)) for i in range(256)], name="regard").with_extremes(bad=(0, 0, 0, 0))
-
-
-def _box(x: float, y: float, width: float, height: float, colour: str) -> Any:
-    from matplotlib.patches import FancyBboxPatch
-
-    return FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=0.03", facecolor=colour, edgecolor="none")
-
-
-def _ruler() -> Callable[[str], float]:
-    """Inches a word takes at 8 points."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(dpi=144)
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    known: dict[str, float] = {}
-
-    def measure(word: str) -> float:
-        if word not in known:
-            known[word] = float(figure.text(0, 0, word, fontsize=8, fontweight="bold").get_window_extent(renderer).width) / 144
-        return known[word]
-
-    return measure
-
-
 Placed = tuple[str, int | None, float, float]
 
 
@@ -411,51 +335,3 @@ def _spread(widths: Sequence[float], room: float) -> Iterator[float]:
     for width in widths:
         yield x + width / 2
         x += width + gap
-
-
-def _safe(text: str) -> str:
-    """Text, not mathematics: matplotlib reads dollar signs as formulas."""
-    return text.replace("$", r"\$")
-
-
-@contextmanager
-def _style(texts: Iterable[str]) -> Iterator[None]:
-    """The house style, with fonts that know the characters of these texts."""
-    try:
-        import matplotlib
-        from matplotlib import style
-    except ImportError:
-        raise ImportError("figures need matplotlib; install it with: pip install 'regard[pictures]'") from None
-    fonts = _fonts(any(_CJK.search(text) for text in texts))
-    with style.context(str(_STYLE)), matplotlib.rc_context({"font.family": fonts}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # said once, and what to do, by _fonts
-        yield
-
-
-def _fonts(chinese: bool) -> list[str]:
-    found = _cjk_font()
-    if chinese and found is None:
-        warnings.warn(
-            "no font with Chinese characters was found, so they will show as boxes; install one (Debian: apt install fonts-noto-cjk)",
-            stacklevel=4,
-        )
-    return ["DejaVu Sans", *([found] if found else [])]
-
-
-@cache
-def _cjk_font() -> str | None:
-    """The name of an installed font with Chinese characters, looking again where matplotlib's own list is older than the font."""
-    from matplotlib import font_manager
-
-    def best(names: Iterable[str]) -> str | None:
-        known = sorted(set(names), key=lambda name: ("SC" not in name, name))  # simplified Chinese shapes before the others
-        return next((name for wanted in _CJK_FONTS for name in known if name.startswith(wanted)), None)
-
-    manager = font_manager.fontManager
-    found = best(font.name for font in manager.ttflist)
-    if found is None:
-        for path in font_manager.findSystemFonts():
-            if re.search(r"cjk|sourcehan|pingfang|yahei|msyh|wqy|simhei|hiragino|droidsansfallback", Path(path).name, re.IGNORECASE):
-                manager.addfont(path)
-        found = best(font.name for font in manager.ttflist)
-    return found

@@ -130,9 +130,8 @@ def pair_payload(weights: Tensor, target: Sequence[str], source: Sequence[str], 
         "means": {"entropy": [float(entropy.mean()) if len(target) else 0.0]},
     }  # fmt: skip
     texts = [_pieces_json([Piece(word, "_") for word in words]) for words in (source, target)]
-    return {
-        "format": FORMAT, "model": "", "title": title, "texts": texts, "seen": [entry], "missed": [], "bytes": blob.size, "blob": blob.text()
-    }  # fmt: skip
+    shown = {"format": FORMAT, "model": "", "title": title, "texts": texts, "seen": [entry], "missed": []}
+    return {**shown, "bytes": blob.size, "blob": blob.text()}
 
 
 class Texts:

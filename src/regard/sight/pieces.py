@@ -85,7 +85,7 @@ def read_pieces(tokens: Sequence[str]) -> list[Piece]:
 def _plain(token: str) -> Piece:
     if token.startswith("##") and len(token) > 2:
         return Piece(_visible(token[2:]), "+")
-    if token.startswith("▁") or token.startswith(" "):
+    if token.startswith(("▁", " ")):
         return Piece(_visible(token[1:].replace("▁", " ")), "_")
     return Piece(_visible(token.replace("▁", " ")))
 

@@ -44,6 +44,7 @@ def to_html(sighting: Sighting, *, batch: int = 0, height: int = 820, theme: str
 def page(payload: dict[str, Any], *, lang: str | None = None, theme: str | None = None, **options: Any) -> str:
     """A whole HTML page that draws a payload. options go to the component as they are (`alignment=True` …)."""
     chosen = {name: value for name, value in (("lang", lang), ("theme", theme)) if value is not None}
+    given = embedded({"fragment": True, **chosen, **options})
     light, dark = hexadecimal(blue(0, dark=False)), hexadecimal(blue(0, dark=True))
     name = payload.get("title") or payload.get("model") or "attention"
     return f"""<!doctype html>
@@ -64,7 +65,7 @@ def page(payload: dict[str, Any], *, lang: str | None = None, theme: str | None 
 <noscript>This page draws attention with JavaScript; allow it to see the picture.</noscript>
 <script type="application/json" id="payload">{embedded(payload)}</script>
 <script>{component_js()}
-regardView(document.getElementById("view"), JSON.parse(document.getElementById("payload").textContent), {embedded({"fragment": True, **chosen, **options})});
+regardView(document.getElementById("view"), JSON.parse(document.getElementById("payload").textContent), {given});
 </script>
 </body>
 </html>
