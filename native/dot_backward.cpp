@@ -107,7 +107,8 @@ struct Backward {
             Group rows(a.spans, batch, row % a.heads, first + g * kRows, (int)min(kRows, count - g * kRows), a.keys);
             w.any[g] = rows.look(begin, end, w.seen[g]);
             something |= w.any[g];
-            everything &= w.any[g] && !w.seen[g].ragged && w.seen[g].count == 1;
+            const Segment& only = w.seen[g].segment[0];
+            everything &= w.any[g] && !w.seen[g].ragged && w.seen[g].count == 1 && only.begin == begin && only.end == end;
             if (w.any[g]) slopes(w, g, batch, pair, row, first + g * kRows, begin);
         }
         if (!something) return;
@@ -161,6 +162,8 @@ struct Backward {
             shift[i] = lse == -INFINITY ? INFINITY : lse * kLog2e;  // an empty row weighs nothing
             delta[i] = valid ? a.delta[row * a.queries + first + i] : 0.0f;
         }
+        const Dropout dropout(a, row);
+        const float more = 1 / a.kept;
         for (int64_t p = 0; p < kKeyPanels; ++p) {
             if (seen.panel[p] == kNone) continue;
             float* weights = w.weights + g * kRows * kWeightRow + p * kPanel;
@@ -180,8 +183,9 @@ struct Backward {
                         if (!post.plain) s = post.apply(s, b ? b + c * kLanes : nullptr, slope);
                         Float weight = exp2(s * post.factor - shift[i]);
                         if (seen.panel[p] == kSome) weight = select(lanes_of(bits[i], c * kLanes), weight, Float{});
-                        store(weights + i * kWeightRow + c * kLanes, weight);
                         store(slopes + i * kWeightRow + c * kLanes, weight * slope);
+                        if (dropout) weight = select(dropout.keeps(dropout.row(first + i), begin + p * kPanel + c * kLanes), weight * more, Float{});
+                        store(weights + i * kWeightRow + c * kLanes, weight);
                     }
             }
             Float acc[kRows][2];
@@ -192,7 +196,9 @@ struct Backward {
 #pragma GCC unroll 2
                 for (int c = 0; c < 2; ++c) {
                     float* s = slopes + i * kWeightRow + c * kLanes;
-                    Float slope = load(s) * (acc[i][c] - delta[i]);
+                    Float reach = acc[i][c];
+                    if (dropout) reach = select(dropout.keeps(dropout.row(first + i), begin + p * kPanel + c * kLanes), reach * more, Float{});
+                    Float slope = load(s) * (reach - delta[i]);
                     if (seen.panel[p] == kSome) slope = select(lanes_of(bits[i], c * kLanes), slope, Float{});
                     store(s, slope);
                 }

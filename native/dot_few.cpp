@@ -182,9 +182,11 @@ struct Few {
         const float decay = held[0] == -INFINITY ? 0.0f : ::exp2f((held[0] - safe) * post.factor);
         const Float shift = splat(safe * post.factor);
         Float sum{};
+        const Dropout dropout(a, batch * a.heads + head);
+        const uint32_t hash = dropout.row(r % a.queries);
         for (int64_t j = 0; j < count; j += kLanes) {
             const Float weight = exp2(load(s + j) * post.factor - shift);
-            store(s + j, weight);
+            store(s + j, dropout ? select(dropout.keeps(hash, begin + j), weight, Float{}) : weight);
             sum += weight;
         }
         held[1] = held[1] * decay + horizontal_sum(sum);

@@ -108,7 +108,7 @@ struct Forward {
             const int64_t end = min(begin + kBlock, high);
             for (int64_t g = 0; g < used; ++g)
                 if (state[g].group.look(begin, end, seen))
-                    step(state[g], seen, begin, pair, bias.row(row), query + g * kRows * depth, scores,
+                    step(state[g], seen, begin, first + g * kRows, pair, row, bias.row(row), query + g * kRows * depth, scores,
                          out + g * kRows * width);
             if (crew.stopped(worker)) return;
         }
@@ -132,7 +132,7 @@ struct Forward {
             }
     }
 
-    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* key_bias, const float* query, float* scores,
+    void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* key_bias, const float* query, float* scores,
               float* out) const {
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
@@ -160,6 +160,7 @@ struct Forward {
             }
         }
         float decay[kRows];
+        const Dropout dropout(a, row);
         for (int i = 0; i < kRows; ++i) {
             const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
             const float safe = now == -INFINITY ? 0.0f : now;
@@ -167,6 +168,7 @@ struct Forward {
             const Float shift = splat(safe * post.factor);
             Float sum[2] = {Float{}, Float{}};
             float* s = scores + i * kScoreRow;
+            const uint32_t hash = dropout.row(first + i);
             for (int64_t p = 0; p < kPanels; ++p) {
                 if (seen.panel[p] == kNone) continue;
                 Float weight[2];
@@ -175,6 +177,9 @@ struct Forward {
                     weight[c] = exp2(load(s + p * kPanel + c * kLanes) * post.factor - shift);
                     sum[c] += weight[c];
                 }
+                if (dropout)
+                    for (int c = 0; c < 2; ++c)
+                        weight[c] = select(dropout.keeps(hash, begin + p * kPanel + c * kLanes), weight[c], Float{});
                 In::keep(s + p * kPanel / kPair, weight[0], weight[1]);  // pairs: behind what is still to be read
             }
             state.top[i] = now;

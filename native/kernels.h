@@ -34,6 +34,9 @@ struct Scores {
     const float* sinks = nullptr;  // (h,), or null
     float scale = 1, cap = 0;    // cap 0: none
     float beta = 1;              // the softmax's inverse temperature, applied after the cap
+    uint32_t drop_below = 0;     // weights whose hash (kernels/dropout.py) is below this are dropped, the others divided by `kept`
+    uint32_t seed = 0;
+    float kept = 1;
 };
 
 struct DotForward : Scores {
@@ -58,6 +61,12 @@ struct AdditiveForward : DotForward {
 struct AdditiveBackward : DotBackward {
     const float* vector = nullptr;
     float* grad_vector = nullptr;
+};
+
+// A hard choice.
+struct Pick : Scores {
+    const double* uniform = nullptr;  // (B, h, L) in [0, 1): draw; null: the first largest
+    int64_t* index = nullptr;         // (B, h, L), −1 on an empty row
 };
 
 // What is read off the weights with the lse known, before dropout. A null pointer: not asked for. Sums over rows are kept
@@ -104,7 +113,8 @@ struct Limits {
     X(gaussian_backward, DotBackward)      \
     X(limits, Limits)                      \
     X(dot_backward, DotBackward) \
-    X(read, Read)
+    X(read, Read) \
+    X(pick, Pick)
 
 struct Kernels {
     const char* name;

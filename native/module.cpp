@@ -65,11 +65,11 @@ void run(void (*kernel)(const Arguments&, Crew&), const Arguments& arguments, in
     if (crew.stopped()) throw nb::python_error();
 }
 
-// shape: (B, h, hk, L, S, d, dv, type, threads). numbers: (scale, cap or 0, inverse temperature).
+// shape: (B, h, hk, L, S, d, dv, type, threads, drop below, seed). numbers: (scale, cap or 0, inverse temperature, share kept).
 int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
            int64_t sinks) {
     PyObject* s = shape.ptr();
-    if (PyTuple_GET_SIZE(s) != 9 || PyTuple_GET_SIZE(numbers.ptr()) != 3) throw nb::type_error("shape has 9 integers, numbers 3");
+    if (PyTuple_GET_SIZE(s) != 11 || PyTuple_GET_SIZE(numbers.ptr()) != 4) throw nb::type_error("shape has 11 integers, numbers 4");
     a.batch = integer(s, 0);
     a.heads = integer(s, 1);
     a.key_heads = integer(s, 2);
@@ -81,6 +81,9 @@ int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::
     a.scale = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 0));
     a.cap = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 1));
     a.beta = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 2));
+    a.kept = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 3));
+    a.drop_below = (uint32_t)integer(s, 9);
+    a.seed = (uint32_t)integer(s, 10);
     if (PyErr_Occurred()) throw nb::python_error();
     a.query = view(query);
     a.key = view(key);
@@ -115,6 +118,15 @@ void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::hand
     a.grad_key_bias = (float*)grad_key_bias;
     a.delta = (float*)delta;
     run(kernels().dot_backward, a, threads);
+}
+
+// The first largest key of each row, or with `uniform` the key where the distribution function passes it.
+void pick(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle ranges, int64_t uniform, int64_t index) {
+    Pick a;
+    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, ranges, 0);
+    a.uniform = (const double*)uniform;
+    a.index = (int64_t*)index;
+    run(kernels().pick, a, threads);
 }
 
 // wanted: addresses of outputs and inputs, and counts, by the names of `Read`; what is absent is not read.
@@ -233,6 +245,8 @@ NB_MODULE(_native, module) {
         nb::arg("name").none(), "Run the kernels with this instruction set; None goes back to the widest.");
     module.def("dot_forward", &dot_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
                nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
+    module.def("pick", &pick, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
+               nb::arg("uniform"), nb::arg("index"));
     module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
                nb::arg("lse"), nb::arg("wanted"));
     module.def("limits", &limits, nb::arg("what"), nb::arg("repeats"), nb::arg("threads"), nb::arg("data"), nb::arg("floats"));

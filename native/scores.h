@@ -48,6 +48,27 @@ struct Post {
     }
 };
 
+// MurmurHash3's finaliser, of a number or of a vector of them.
+template <class T>
+REGARD_INLINE T mix(T x) {
+    x = (x ^ (x >> 16)) * 0x85EBCA6Bu;
+    x = (x ^ (x >> 13)) * 0xC2B2AE35u;
+    return x ^ (x >> 16);
+}
+
+// Which weights dropout keeps: a hash of (seed, batch, head, row, column), as kernels/dropout.py has it.
+struct Dropout {
+    uint32_t below, head;
+
+    Dropout(const Scores& a, int64_t row_of_heads) : below(a.drop_below), head(mix(mix(a.seed) ^ (uint32_t)row_of_heads)) {}
+    explicit operator bool() const { return below != 0; }
+    uint32_t row(int64_t i) const { return mix(head ^ (uint32_t)i); }
+    // Lane mask of columns [column, column + kLanes) of a row with this hash.
+    REGARD_INLINE_MEMBER Int keeps(uint32_t row, int64_t column) const {
+        return (Int)(mix((UInt)(lane_numbers() + (int32_t)column) ^ row) >= below);
+    }
+};
+
 // The key bias (B, h, S) in rows padded to whole panels; null where there is none.
 struct Bias {
     int64_t keys;
@@ -75,7 +96,7 @@ static void finish_row(const DotForward& a, const Post& post, int64_t batch, int
         }
     }
     const bool empty = peak == -INFINITY && total == 0;
-    store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(share / total), out);
+    store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(share / (total * a.kept)), out);
     a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
 }
 

@@ -32,6 +32,7 @@ constexpr int kRows = 6;
 
 typedef float Float __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Int __attribute__((vector_size(4 * kLanes)));
+typedef uint32_t UInt __attribute__((vector_size(4 * kLanes)));
 typedef float LooseFloat __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 typedef int32_t LooseInt __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 

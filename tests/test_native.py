@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard import Softmax, attend, causal, documents, global_tokens, observe, padding, window
+from regard import Argmax, Sample, Softmax, attend, causal, documents, global_tokens, observe, padding, window
 from regard.kernels import KERNELS, native_ops
 from regard.kernels.native import Native, instruction_set
 from regard.masks import Mask
@@ -251,6 +251,53 @@ def test_bfloat16_gradients_and_hidden_poison(isa: str) -> None:
     assert torch.equal(
         attend(q, k, bad, mask=causal(), kernel="native")[:, :, :51], attend(q, k, v, mask=causal(), kernel="native")[:, :, :51]
     )
+
+
+@pytest.mark.parametrize(("L", "S", "mask"), [(40, 90, None), (70, 70, causal()), (3, 600, causal())])
+def test_dropout_is_the_shared_hash(isa: str, L: int, S: int, mask: Mask | None) -> None:
+    """The same seed drops the same weights as the dense reference does, forward and backward."""
+    found = []
+    for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
+        leaves = [x.to(dtype).requires_grad_() for x in tensors(2, 4, 2, L, S, 24, 16)]
+        out = attend(*leaves, mask=mask, dropout=0.3, generator=torch.Generator().manual_seed(3), kernel=kernel)
+        grads = torch.autograd.grad((out * torch.randn(out.shape, generator=torch.Generator().manual_seed(4)).to(dtype)).sum(), leaves)
+        found.append([out, *grads])
+    for a, b in zip(*found, strict=True):
+        assert (a - b).abs().max() <= 4e-6 * b.abs().max()
+
+
+@pytest.mark.parametrize("choice", [Argmax(), Sample(), Sample(straight_through=True)])
+@pytest.mark.parametrize("mask", ["none", "causal", "longformer", "padding"])
+def test_hard_choices(isa: str, choice: Argmax | Sample, mask: str) -> None:
+    """The same picks as the dense float64 reference (no ties in random scores), and for a sample its log-probability and gradients."""
+    found = []
+    for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
+        leaves = [x.to(dtype).requires_grad_() for x in tensors(2, 4, 2, 77, 77, 24, 16)]
+        seen = observe(*leaves, mask=MASKS[mask], choice=choice, generator=torch.Generator().manual_seed(3), kernel=kernel)
+        total = seen.output.sum() + (0 if seen.log_prob is None else (seen.log_prob * torch.arange(77)).sum())
+        found.append((seen, torch.autograd.grad(total, leaves, allow_unused=True)))
+    (got, got_grads), (want, want_grads) = found
+    assert got.index is not None
+    assert want.index is not None
+    assert torch.equal(got.index, want.index)
+    torch.testing.assert_close(got.output.double(), want.output, rtol=1e-5, atol=1e-5)
+    if want.log_prob is not None:
+        assert got.log_prob is not None
+        torch.testing.assert_close(got.log_prob.double(), want.log_prob, rtol=1e-5, atol=1e-5)
+    for a, b in zip(got_grads, want_grads, strict=True):
+        if b is not None:
+            assert a is not None
+            assert (a - b).abs().max() <= 1e-5 * max(1.0, float(b.abs().max()))
+
+
+def test_hidden_keys_in_a_panel_all_rows_share(isa: str) -> None:
+    """Padding hides the same keys from every row: their NaN must not meet the zeros of the gradient's products."""
+    q, k, v = tensors(1, 2, 2, 40, 40, 16, 16)
+    mask = padding(torch.tensor([25]))
+    want = gradients(q, k, v, "native", torch.float32, mask, None)
+    k[..., 25:, :], v[..., 25:, :] = math.nan, math.inf
+    for a, b in zip(gradients(q, k, v, "native", torch.float32, mask, None), want, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_double_backward_goes_dense_and_says_so() -> None:

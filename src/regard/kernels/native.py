@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..choices import Softmax
+from ..choices import Argmax, Sample, Softmax
 from . import native_ops as ops
 from . import native_pairs, native_read
+from .reference import pick
 from .spec import Result, Spec
 from .streamed import Streamed, _twice
-from .tiles import finite
 
 _STREAMED = Streamed()
 
@@ -41,16 +41,18 @@ class Native:
             return f"compiled for the CPU, and the query is on {query.device.type}"
         if query.dtype not in ops.TYPES:
             return f"compiled for float32 and bfloat16, not {str(query.dtype).removeprefix('torch.')}"
-        if type(spec.choice) is not Softmax:
+        if type(spec.choice) not in (Softmax, Argmax, Sample):
             return f"{type(spec.choice).__name__} has no compiled kernel"
+        if spec.choice.hard and (spec.score is not None or torch.compiler.is_compiling()):
+            return "a hard choice is compiled for dot products outside graphs only"
         if spec.score is not None and (why := native_pairs.refuses(spec)) is not None:
             return why
         if spec.bias is not None:
             return "a bias per query and key has no compiled kernel"
         if isinstance(spec.beta, Tensor):
             return "a learned temperature has no compiled kernel"
-        if spec.dropout:
-            return "dropout has no compiled kernel"
+        if spec.dropout and spec.score is not None:
+            return "dropout is compiled for dot products only"
         if not (query.numel() and spec.key.numel() and spec.value.numel()):
             return "nothing to compute"
         if spec.mask is not None and self._spans(spec) is None:
@@ -81,8 +83,16 @@ class Native:
         if spec.score is not None:
             output, lse = native_pairs.run(spec, spans)
             return Result(output, lse, readings=_STREAMED.read(spec, lse.detach()) if spec.readings else {})
+        if type(spec.choice) is not Softmax:
+            return self._hard(spec, spans)
+        output, lse = self._soft(spec, spans)
+        return Result(output, lse, readings=self._read(spec, lse.detach(), spans) if spec.readings else {})
+
+    @staticmethod
+    def _soft(spec: Spec, spans: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Output and lse of the softmax, differentiable if asked for."""
         inputs: tuple[Any, ...] = (spec.query, spec.key, spec.value, spec.key_bias, spec.sinks)
-        numbers = (spec.scale, spec.cap or 0.0, float(spec.beta))
+        numbers = (spec.scale, spec.cap or 0.0, float(spec.beta), spec.dropout, spec.seed)
         if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
             output, lse = ops.dot_attention(*inputs, spans, *numbers)
         elif spec.needs_grad:
@@ -90,7 +100,32 @@ class Native:
         else:
             arguments: tuple[Any, ...] = (*inputs, spans, *numbers)
             output, lse = ops.forward(*arguments)
-        return Result(output, lse, readings=self._read(spec, lse.detach(), spans) if spec.readings else {})
+        return output, lse
+
+    def _hard(self, spec: Spec, spans: Tensor | None) -> Result:
+        """One key a row; a sample's log-probability is its own score less the lse, and both carry gradients."""
+        with torch.no_grad():
+            index = ops.pick(spec, spans)
+        output = pick(spec.value, index)
+        if not isinstance(spec.choice, Sample):
+            return Result(output, index=index, readings=_STREAMED.read(spec) if spec.readings else {})
+        through = spec.choice.straight_through
+        soft, lse = self._soft(spec if through else dataclasses.replace(spec, value=spec.value[..., :1].detach()), spans)
+        if through:
+            output = soft + (output - soft).detach()
+        empty = index < 0
+        log_prob = self._score_of(spec, index).masked_fill(empty, 0) - lse.masked_fill(empty, 0)
+        return Result(output, lse, index, log_prob, self._read(spec, lse.detach(), spans) if spec.readings else {})
+
+    @staticmethod
+    def _score_of(spec: Spec, index: Tensor) -> Tensor:
+        """z of each row's chosen key, (B, h, L)."""
+        z = (spec.query.float() * pick(spec.key, index).float()).sum(-1) * spec.scale
+        if spec.key_bias is not None:
+            z = z + pick(spec.key_bias.unsqueeze(-1), index).squeeze(-1)
+        if spec.cap is not None:
+            z = spec.cap * torch.tanh(z / spec.cap)
+        return z * spec.beta
 
     @staticmethod
     def _read(spec: Spec, lse: Tensor, spans: Tensor | None) -> dict[str, Any]:
@@ -109,7 +144,7 @@ class Native:
 class _Autograd(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, spec: Spec, spans: Tensor | None, numbers: tuple[float, float, float], *inputs: Tensor | None
+        ctx: Any, spec: Spec, spans: Tensor | None, numbers: tuple[float, float, float, float, int], *inputs: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         arguments: tuple[Any, ...] = (*inputs, spans, *numbers)
         output, lse = ops.forward(*arguments)
@@ -128,8 +163,6 @@ class _Autograd(torch.autograd.Function):
             return (None, None, None, *twice[:4], twice[6])
         if d_out is None:
             d_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)
-        if ctx.spans is not None:  # a masked NaN would meet a zero in the products; rows that see one are NaN through dO·O already
-            inputs[:3] = [x if finite(x) else x.nan_to_num(0, 0, 0) for x in inputs[:3]]
         arguments: tuple[Any, ...] = (d_out, d_lse, *inputs, ctx.spans, output, lse, *ctx.numbers)
         grads: list[Tensor | None] = list(ops.backward(*arguments))
         return (None, None, None, *(grad if x is not None else None for grad, x in zip(grads, inputs, strict=True)))

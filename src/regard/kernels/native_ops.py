@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .spec import Spec
+
 try:
     _native: Any = importlib.import_module("regard._native")
 except ImportError:  # built without a compiler: `streamed` and `fused` do the work
@@ -39,6 +41,8 @@ def score_arguments(
     scale: float,
     cap: float,
     beta: float,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Any, ...]:
     """The arguments every dot-product kernel starts with, and what must stay alive while it runs."""
     B, h, L, d = query.shape
@@ -62,8 +66,20 @@ def score_arguments(
         )
     return (
         (
-            (B, h, k, L, S, d, value.shape[3], TYPES[query.dtype], torch.get_num_threads()),
-            (scale, cap, beta),
+            (
+                B,
+                h,
+                k,
+                L,
+                S,
+                d,
+                value.shape[3],
+                TYPES[query.dtype],
+                torch.get_num_threads(),
+                int(dropout * 2**32),
+                (seed ^ (seed >> 32)) & 0xFFFFFFFF,
+            ),
+            (scale, cap, beta, 1.0 - dropout),
             view(query),
             view(key),
             view(value),
@@ -93,9 +109,11 @@ def forward(
     scale: float,
     cap: float,
     beta: float,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """softmax(β·cap(scale·q·k + key_bias))·v over the spans' keys: output (B, h, L, dv) and lse (B, h, L)."""
-    arguments, _alive = score_arguments(query, key, value, key_bias, sinks, spans, scale, cap, beta)
+    arguments, _alive = score_arguments(query, key, value, key_bias, sinks, spans, scale, cap, beta, dropout, seed)
     out = empty_output(query, value.shape[3])
     lse = query.new_empty(query.shape[:3], dtype=torch.float32)
     _native.dot_forward(*arguments, view(out), lse.data_ptr())
@@ -116,9 +134,11 @@ def backward(
     scale: float,
     cap: float,
     beta: float,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, key_bias and sinks; the last two are empty where there is no such input."""
-    arguments, alive = score_arguments(query, key, value, key_bias, sinks, spans, scale, cap, beta)
+    arguments, alive = score_arguments(query, key, value, key_bias, sinks, spans, scale, cap, beta, dropout, seed)
     B, h = query.shape[:2]
     k, S = key.shape[1:3]
     grads = [torch.empty_like(x) for x in (query, key, value)]
@@ -146,6 +166,18 @@ def backward(
     return grads[0], grads[1], grads[2], grad_key_bias, grad_sinks
 
 
+def pick(spec: Spec, spans: Tensor | None) -> Tensor:
+    """The first largest key of each row, or with `spec.uniform` the key it draws: (B, h, L) int64, −1 on an empty row."""
+    arguments, _alive = score_arguments(
+        spec.query, spec.key, spec.value, spec.key_bias, None, spans, spec.scale, spec.cap or 0.0, float(spec.beta)
+    )
+    shape, numbers, query, key, _, key_bias, ranges, _ = arguments
+    index = torch.empty(spec.query.shape[:3], dtype=torch.int64)
+    uniform = None if spec.uniform is None else spec.uniform.contiguous()
+    _native.pick(shape, numbers, query, key, key_bias, ranges, address(uniform), index.data_ptr())
+    return index
+
+
 dot_attention = torch.library.custom_op("regard::dot_attention", forward, mutates_args=(), device_types="cpu")
 dot_attention_backward = torch.library.custom_op("regard::dot_attention_backward", backward, mutates_args=(), device_types="cpu")
 
@@ -161,6 +193,8 @@ def _(
     scale: float,
     cap: float,
     beta: float,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
     return empty_output(query, value.shape[3]), query.new_empty(query.shape[:3], dtype=torch.float32)
 
@@ -180,6 +214,8 @@ def _(
     scale: float,
     cap: float,
     beta: float,
+    dropout: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return (
         torch.empty_like(query),
@@ -191,7 +227,8 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.scale, ctx.cap, ctx.beta = inputs
+    *tensors, _, _, _, _, _ = inputs
+    ctx.numbers = inputs[-5:]
     ctx.save_for_backward(*tensors, *output)
     ctx.set_materialize_grads(False)
 
@@ -201,15 +238,15 @@ def _pull_back(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tu
     if grad_out is None:
         grad_out = torch.zeros_like(out)
     grads: list[Tensor | None] = list(
-        dot_attention_backward(grad_out, grad_lse, query, key, value, key_bias, sinks, spans, out, lse, ctx.scale, ctx.cap, ctx.beta)
+        dot_attention_backward(grad_out, grad_lse, query, key, value, key_bias, sinks, spans, out, lse, *ctx.numbers)
     )
     if key_bias is None:
         grads[3] = None
     if sinks is None:
         grads[4] = None
-    return (*grads, None, None, None, None)
+    return (*grads, None, None, None, None, None, None)
 
 
 dot_attention.register_autograd(_pull_back, setup_context=_save)
 
-__all__ = ["address", "backward", "dot_attention", "dot_attention_backward", "empty_output", "forward", "score_arguments", "view"]
+__all__ = ["address", "backward", "dot_attention", "dot_attention_backward", "empty_output", "forward", "pick", "score_arguments", "view"]
