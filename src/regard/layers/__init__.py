@@ -8,7 +8,7 @@ from .hashing import LshAttention, hashed_attend
 from .keyvalue import KeyValueAttention
 from .linformer import LinformerAttention
 from .longformer import LongformerAttention
-from .multihead import MultiHeadAttention, ParameterTable
+from .multihead import MultiHeadAttention, ParameterTable, Projected
 from .pooling import AttentionPooling, GatedPooling, MaxPooling, WinnerTakeAll
 from .positions import Learned, Rotary, Sinusoidal
 
@@ -28,6 +28,7 @@ __all__ = [
     "MovingBaseline",
     "MultiHeadAttention",
     "ParameterTable",
+    "Projected",
     "Rotary",
     "Sinusoidal",
     "WinnerTakeAll",

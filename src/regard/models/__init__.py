@@ -9,10 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .bert import Bert, BertClassifier, BertConfig
+    from .bert import Bert, BertClassifier, BertConfig, hide_tokens
+    from .block import BlockConfig
     from .gpt import Gpt, GptConfig
     from .kernel_regression import AveragePooling, NadarayaWatson, textbook_data
     from .reader import Reader, ReaderConfig
+    from .sampling import next_token
     from .seq2seq import Bahdanau, FixedContext
     from .transformer import Transformer, TransformerConfig
 
@@ -22,6 +24,7 @@ _ROOMS = {
     "Bert": "bert",
     "BertClassifier": "bert",
     "BertConfig": "bert",
+    "BlockConfig": "block",
     "FixedContext": "seq2seq",
     "Gpt": "gpt",
     "GptConfig": "gpt",
@@ -30,6 +33,8 @@ _ROOMS = {
     "ReaderConfig": "reader",
     "Transformer": "transformer",
     "TransformerConfig": "transformer",
+    "hide_tokens": "bert",
+    "next_token": "sampling",
     "textbook_data": "kernel_regression",
 }
 
@@ -39,6 +44,7 @@ __all__ = [
     "Bert",
     "BertClassifier",
     "BertConfig",
+    "BlockConfig",
     "FixedContext",
     "Gpt",
     "GptConfig",
@@ -47,6 +53,8 @@ __all__ = [
     "ReaderConfig",
     "Transformer",
     "TransformerConfig",
+    "hide_tokens",
+    "next_token",
     "textbook_data",
 ]
 
