@@ -108,8 +108,6 @@ def pattern(
             measure, room = ruler(), (width - 1) / max(len(across), 1)
             crowded = max(measure(p.label) for p in across) > room
             slant: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if crowded else {}
-                {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if max(measure(p.label) for p in across) > room else {}
-            )
             axes.set_xticks(range(len(across)), [plain(p.label) for p in across], **slant, **small)
             axes.set_yticks(range(len(down)), [plain(p.label) for p in down], **small)
         axes.set_ylabel("query" if form == "row" else "key")
