@@ -144,7 +144,7 @@ def _caught(
         split = Split(padding(attention_mask.bool()) & (_back(sliding_window) if _causal(module, is_causal) else everything()))
     elif attention_mask is not None:
         given = attention_mask[..., :S] if attention_mask.shape[-1] > S else attention_mask
-        split = _split_once(given)
+        split = split_mask(given, L, S)
     elif none_is_causal and L > 1 and _causal(module, is_causal):
         split = Split(_back(sliding_window))
         key, value = key[:, :, :L], value[:, :, :L]  # as SDPA reads it: the rest of a static cache that holds nothing yet
@@ -165,23 +165,6 @@ def _back(sliding_window: int | None) -> Mask:
 def _causal(module: nn.Module, is_causal: bool | None) -> bool:
     """As transformers' SDPA reads it: what is said in the call, else by the module, else yes."""
     return bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
-
-
-class _LastSplit(threading.local):
-    given: Tensor | None = None
-    found = Split()
-
-
-_last = _LastSplit()
-
-
-def _split_once(given: Tensor) -> Split:
-    """All layers of a pass are given the same mask tensor: take it apart once."""
-    if given.requires_grad:
-        return split_mask(given)
-    if _last.given is not given:
-        _last.found, _last.given = split_mask(given), given
-    return _last.found
 
 
 def mask(

@@ -62,7 +62,7 @@ def label_heads(model: nn.Module, *, length: int = 48, batch: int = 4, seed: int
 
     previous token   weight on the key just before the query
     sink             weight on the first key
-    local            weight on keys at most 4 positions away
+    local            weight on keys at most 4 positions away, the one just before left out
     induction        weight on the key after the query's earlier self (only where a model looks back)
     duplicate token  weight on the query's earlier selves
     uniform          entropy over the entropy of looking at all visible keys alike
@@ -133,7 +133,7 @@ def _scores(seen: Seen, n: int) -> dict[str, list[float]]:
     found = {
         "previous token": r["previous"][..., 1:].mean((0, 2)),
         "sink": r["sink"][..., 1:].mean((0, 2)),
-        "local": r["distance"].mass[..., near].sum(-1).mean(0),
+        "local": r["distance"].mass[..., near].sum(-1).mean(0) - r["previous"].mean((0, 2)),
         "induction": r["induction"][..., n + 1 :].mean((0, 2)),
         "duplicate token": r["duplicate"][..., n + 1 :].mean((0, 2)),
         "uniform": share.mean((0, 2)),

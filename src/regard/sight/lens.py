@@ -86,7 +86,10 @@ class Lens:
         return self
 
     def close(self) -> None:
+        from .torch_calls import forget_masks
+
         self._exit.close()
+        forget_masks()
         self._thread = None
 
     def _hook(self, stack: ExitStack) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from ..choices import Softmax
@@ -91,7 +92,7 @@ def _write_tensors(sighting: Sighting, path: Path, kept: bool) -> None:
 def _put(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     """Lay a reading's tensors into the file; what is needed to build it again."""
     if isinstance(value, Tensor):
-        tensors[name] = value.detach().contiguous()
+        tensors[name] = value.detach().clone(memory_format=torch.contiguous_format)
         return {"tensor": name}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = {field: _put(part, f"{name}.{field}", tensors) for field, part in zip(value._fields, value, strict=True)}
@@ -106,7 +107,7 @@ def _put_mask(seen: Seen, number: int, tensors: dict[str, Tensor]) -> bool | Non
     spans = seen.mask.spans(len(seen.query_pos), len(seen.key_pos))
     if spans is None:
         return False
-    tensors[f"{number}.mask"] = spans.contiguous()
+    tensors[f"{number}.mask"] = spans.clone(memory_format=torch.contiguous_format)  # layers may share one
     return True
 
 

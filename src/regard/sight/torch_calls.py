@@ -9,6 +9,7 @@ Axes: B batch, h heads, L queries, S keys.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from .. import attention as door
 from ..choices import Softmax
 from ..kernels.spec import Result, Spec
-from ..masks import Mask, causal, dense
+from ..masks import Mask, causal, dense, padding
 from ..scores import ScaledDot
 from .catching import Caught, claimed, dispatch, replace, state, watched
 from .zoom import Zoom
@@ -67,7 +68,7 @@ def _sdpa(
         return _SDPA(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
     try:
-        split = split_mask(attn_mask, lowest=ABSORBING)
+        split = split_mask(attn_mask, query.shape[-2], key.shape[-2], lowest=ABSORBING)
         if is_causal:
             split = split._replace(mask=causal(align="start") if split.mask is None else split.mask & causal(align="start"))
         spec, lead = lower(query, key, value, split, scale=scale, dropout=dropout_p)
@@ -116,25 +117,62 @@ class Split(NamedTuple):
     flat: Tensor | None = None  # (…, L, 1) bool: rows whose scores are lost, so that all keys count alike
 
 
-def split_mask(given: Tensor | None, *, lowest: float = MASKED) -> Split:
+class _Last(threading.local):
+    """The mask last taken apart: all layers of a pass are given the same tensor."""
+
+    given: Tensor | None = None
+    how: tuple[object, ...] = ()
+    found = Split()
+
+
+_last = _Last()
+
+
+def forget_masks() -> None:
+    _last.given, _last.found = None, Split()
+
+
+def split_mask(given: Tensor | None, L: int, S: int, *, lowest: float = MASKED) -> Split:
     """A boolean (True = may look) or additive mask as a mask and what else it adds. Numbers at or under `lowest` hide a key.
 
     A row that hides every key by finite numbers hides none: the numbers cancel, or swallow the scores and leave all keys alike.
 
-    >>> split_mask(torch.tensor([[0.0, -1e4], [0.0, 0.0]])).mask.dense(2, 2)[0, 0].int().tolist()
+    >>> split_mask(torch.tensor([[0.0, -1e4], [0.0, 0.0]]), 2, 2).mask.dense(2, 2)[0, 0].int().tolist()
     [[1, 0], [1, 1]]
     """
     if given is None:
         return Split()
+    if given.requires_grad:
+        return _split(given, L, S, lowest)
+    how = (given._version if not given.is_inference() else 0, L, S, lowest)
+    if _last.given is not given or _last.how != how:
+        _last.found, _last.given, _last.how = _split(given, L, S, lowest), given, how
+    return _last.found
+
+
+def _as_mask(may: Tensor, L: int, S: int) -> Mask | None:
+    """A pattern (…, L|1, S|1), one row for all queries as padding."""
+    if bool(may.all()):
+        return None
+    may = may.expand(*may.shape[:-1], S)
+    if may.shape[-2] == 1 and L != 1:
+        flat = may.reshape(-1, 1, 1, S) if may.dim() < 4 else may
+        if flat.shape[1] == 1 or flat.stride(1) == 0 or bool((flat == flat[:, :1]).all()):
+            return padding(flat[:, 0, 0])
+        may = may.expand(*may.shape[:-2], L, S)
+    return dense(may)
+
+
+def _split(given: Tensor, L: int, S: int, lowest: float) -> Split:
     if given.dtype == torch.bool:
-        return Split(None if bool(given.all()) else dense(given))
+        return Split(_as_mask(given, L, S))
     top = given.detach().amax(-1, keepdim=True)
     low = (top <= lowest) & (top > -torch.inf)
     if bool(low.any()):
         given = given - top.masked_fill(~low, 0)
     hidden = given.detach() <= lowest
     rest = given.masked_fill(hidden, 0.0)
-    mask = dense(~hidden) if bool(hidden.any()) else None
+    mask = _as_mask(~hidden, L, S)
     flat = low & (top <= ABSORBING)
     return Split(mask, rest if bool((rest.detach() != 0).any()) or given.requires_grad else None, flat if bool(flat.any()) else None)
 

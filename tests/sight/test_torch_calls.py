@@ -1,0 +1,282 @@
+"""Attention through torch itself: SDPA by any name, nn.MultiheadAttention, nn.Transformer, our own layers; and what nobody can see."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from eager_weights import Eager, check, torch_weights
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import regard
+from regard import attention as door
+from regard.models import Bert, BertConfig, Gpt, GptConfig
+from regard.sight import watch
+from regard.sight.torch_calls import split_mask
+
+
+class Plain(nn.Module):
+    """Self-attention by one of the ways there are to call it."""
+
+    def __init__(self, how: str = "direct", causal: bool = False) -> None:
+        super().__init__()
+        self.how, self.causal = how, causal
+        self.project = nn.Linear(16, 48)
+        self.gate = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.project(x).chunk(3, -1))
+        if self.how == "direct":
+            out = scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        elif self.how == "module":
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        elif self.how == "eager":
+            out = F.dropout((q @ k.mT / math.sqrt(8)).softmax(-1), 0.0) @ v
+        elif self.how == "three axes":
+            p = torch.softmax(q.flatten(0, 1) @ k.flatten(0, 1).mT, dim=-1)
+            out = torch.bmm(p.to(v.dtype), v.flatten(0, 1)).unflatten(0, (-1, 2))
+        else:
+            raise AssertionError(self.how)
+        routed = self.gate(x).softmax(-1)  # a router's softmax is no attention
+        return out.transpose(1, 2).flatten(2) * routed.sum(-1, keepdim=True)
+
+
+def truth(model: Plain, x: Tensor) -> Eager:
+    q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2).double() for t in model.project(x).chunk(3, -1))
+    s = q @ k.mT / math.sqrt(8)
+    if model.causal:
+        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+    return Eager(s.softmax(-1).detach(), v.detach())
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("how", ["direct", "module"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kernel", ["auto", "own", "streamed"])
+def test_sdpa(how: str, causal: bool, kernel: str) -> None:
+    model, x = Plain(how, causal), torch.randn(2, 9, 16)
+    plain = model(x).detach()
+    with watch(model, kernel=kernel) as seen:
+        watched = model(x).detach()
+    assert float((plain - watched).abs().max()) < 1e-5
+    assert torch.equal(plain, watched) or kernel != "own"
+    assert len(seen) == 1
+    check(seen[0], truth(model, x))
+    assert seen.missed == ()
+    assert seen[0].kind == ("causal" if causal else "self")
+    assert F.scaled_dot_product_attention is scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("how", ["eager", "three axes"])
+def test_what_nobody_can_see_is_named(how: str) -> None:
+    model = nn.Sequential(nn.Linear(16, 16), Plain(how))
+    with watch(model) as seen:
+        model(torch.randn(2, 9, 16))
+        model(torch.randn(2, 9, 16))
+    assert len(seen) == 0
+    assert [(m.name, m.shape[-2:]) for m in seen.missed] == [("1 (Plain)", (9, 9))]
+    assert "scaled_dot_product_attention" in seen.missed[0].advice
+    assert "NOT SEEN: 1 (Plain)" in repr(seen)
+
+
+@pytest.mark.parametrize("heads_first", [False, True])
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested tensors")
+@torch.no_grad()
+def test_transformer(heads_first: bool) -> None:
+    model = nn.Transformer(32, 4, 2, 2, 64, batch_first=not heads_first).eval()
+    source, target = torch.randn(2, 7, 32), torch.randn(2, 5, 32)
+    pad = torch.zeros(2, 7, dtype=torch.bool)
+    pad[1, 5:] = True
+    given: dict[str, Any] = {
+        "tgt_mask": nn.Transformer.generate_square_subsequent_mask(5),
+        "src_key_padding_mask": pad,
+        "memory_key_padding_mask": pad,
+    }
+    inputs = (source.transpose(0, 1), target.transpose(0, 1)) if heads_first else (source, target)
+    plain = model(*inputs, **given)
+    with torch_weights() as expected:
+        model(*inputs, **given)
+    with watch(model) as seen:
+        watched = model(*inputs, **given)
+    assert float((plain - watched).abs().max()) < 1e-5
+    assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
+    assert [one.name for one in seen][:2] == ["encoder.layers.0.self_attn", "encoder.layers.1.self_attn"]
+    for one, p in zip(seen, expected, strict=True):
+        check(one, p)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize("kernel", ["auto", "own"])
+def test_multihead_that_gives_its_weights(kernel: str) -> None:
+    model, x = nn.MultiheadAttention(16, 2, batch_first=True), torch.randn(2, 6, 16)
+    memory = torch.randn(2, 4, 16)
+    plain, weights = model(x, memory, memory, average_attn_weights=False)
+    with watch(model, kernel=kernel) as seen:
+        again, same = model(x, memory, memory, average_attn_weights=False)
+    assert torch.equal(plain, again)
+    assert torch.equal(weights, same)
+    assert seen.missed == ()
+    assert seen[0].kind == "cross"
+    value = F.linear(memory, model.in_proj_weight[32:], model.in_proj_bias[32:]).unflatten(-1, (2, 8)).transpose(1, 2)
+    check(seen[0], Eager(weights.detach().double(), value.detach().double()))
+
+
+def test_own_layers() -> None:
+    """Both what goes through a kernel of ours and the small calls that go straight to SDPA; cached generation too."""
+    model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=4, kv_heads=2, layers=2, context=32, window=6, positions="rotary")).eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.3)
+    ids = torch.randint(0, 50, (2, 12))
+    plain, asked = model.observe(ids, readings=[regard.Entropy()])
+    with watch(model) as seen:
+        watched = model(ids)
+    assert torch.allclose(plain, watched, atol=1e-5)
+    assert [one.name for one in seen] == ["blocks.0.attention", "blocks.1.attention"]
+    for one, other in zip(seen, asked, strict=True):
+        assert torch.allclose(one.readings["entropy"], other.readings["entropy"], atol=1e-5)
+        assert one.kind == "causal"
+    with watch(model) as seen:
+        _, found = model.observe(ids, readings=[regard.TopK(2)])  # the caller's own readings are the caller's
+    assert found[0].readings.keys() == {"top"}
+    assert found[0].readings["top"].keys.shape[-1] == 2
+    assert seen[0].readings["top"].keys.shape[-1] == 4
+    with watch(model) as seen:
+        made = model.generate(ids, max_new=3, temperature=0)
+    assert [one.call for one in seen if one.layer == 1] == [0, 1, 2]
+    assert [len(one.key_pos) for one in seen if one.layer == 1] == [12, 6, 6]
+    assert torch.equal(made, model.generate(ids, max_new=3, temperature=0))
+    assert door._choose.__module__ == "regard.attention"
+
+
+def test_own_encoder_with_padding() -> None:
+    model = Bert(BertConfig(vocabulary=50, d_model=32, heads=4, layers=2, context=32)).eval()
+    ids, lengths = torch.randint(5, 50, (2, 9)), torch.tensor([9, 4])
+    plain = model(ids, lengths)
+    with watch(model) as seen:
+        assert torch.allclose(model(ids, lengths), plain, atol=1e-5)
+    assert len(seen) == 2
+    assert float(seen[0].readings["received"][1, :, 4:].abs().max()) == 0
+
+
+class Fails(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        super().forward(x)
+        raise RuntimeError("inside the model")
+
+
+def test_leaving_restores_everything() -> None:
+    model, x = Fails("module"), torch.randn(1, 4, 16)
+    hooks = lambda: sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())  # noqa: E731
+    with pytest.raises(RuntimeError, match="inside the model"), watch(model) as seen:
+        model(x)
+    assert len(seen) == 1
+    assert F.scaled_dot_product_attention is scaled_dot_product_attention
+    assert door._choose.__module__ == "regard.attention"
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert hooks() == 0
+    with watch(model) as seen:  # a caught error leaves the names of what runs in order
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                model(x)
+    assert [(one.layer, one.call) for one in seen] == [(0, 0), (0, 1)]
+
+
+def test_only_the_given_model_is_watched() -> None:
+    model, other, x = Plain("module"), Plain("module"), torch.randn(1, 4, 16)
+    with watch(model) as seen:
+        other(x)
+        F.scaled_dot_product_attention(*(torch.randn(1, 1, 3, 4) for _ in range(3)))
+    assert len(seen) == 0
+
+
+def test_watches_may_nest_and_overlap_in_threads() -> None:
+    models, x = [Plain("module"), Plain("direct")], torch.randn(1, 4, 16)
+    with watch(models[0]) as outer:
+        with watch(models[0], kernel="own") as inner:
+            models[0](x)
+        models[0](x)
+    assert (len(outer), len(inner)) == (2, 1)
+    counts: dict[int, int] = {}
+    first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+
+    def run(number: int) -> None:
+        if number:
+            first_in.wait(10)
+        with watch(models[number]) as seen:
+            (second_in if number else first_in).set()
+            (first_out if number else second_in).wait(10)
+            for _ in range(3 + number):
+                models[number](x)
+        first_out.set()
+        counts[number] = len(seen)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert counts == {0: 3, 1: 4}
+    assert F.scaled_dot_product_attention is scaled_dot_product_attention
+    assert door._choose.__module__ == "regard.attention"
+
+
+def test_shared_weights_are_several_layers() -> None:
+    shared = Plain("module")
+    model, x = nn.Sequential(shared, shared), torch.randn(1, 4, 16)
+    with watch(model) as seen:
+        model(x)
+        model(x)
+    assert [(one.layer, one.call) for one in seen] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_layers_and_heads_may_be_chosen() -> None:
+    model, x = nn.Sequential(Plain("module"), Plain("direct")), torch.randn(1, 4, 16)
+    with watch(model, layers=[1], heads=[1]) as seen:
+        model(x)
+    assert [one.layer for one in seen] == [1]
+    assert seen[0].readings["top"].keys.shape[:2] == (1, 1)
+    with watch(model) as whole:
+        model(x)
+    assert torch.allclose(seen.head(1, 1).readings["entropy"], whole.head(1, 1).readings["entropy"], atol=1e-5)
+    assert torch.allclose(seen.head(1, 1).tile(), whole.head(1, 1).tile(), atol=1e-5)
+    with pytest.raises(IndexError, match="was not watched"):
+        seen.head(1, 0)
+
+
+def test_half_precision() -> None:
+    model, x = Plain("module", causal=True).bfloat16(), torch.randn(1, 40, 16).bfloat16()
+    for kernel in ("auto", "own"):
+        with watch(model, kernel=kernel) as seen:
+            model(x)
+        assert seen[0].proof.holds
+        assert 0 < seen[0].proof.output_error < 0.05
+
+
+def test_dropout_cannot_be_compared_and_says_so() -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, dropout=0.5, batch_first=True).train()
+    with watch(layer) as seen:
+        layer(torch.randn(1, 5, 16))
+    assert math.isnan(seen[0].proof.output_error)
+    assert seen[0].proof.holds
+    assert "not comparable" in str(seen[0].proof)
+
+
+def test_masks_taken_apart() -> None:
+    low = torch.finfo(torch.float32).min
+    given = torch.tensor([[0.0, low, 1.5], [low, low, low], [-torch.inf, -torch.inf, -torch.inf], [-1e4, -1e4, 0.0]])
+    mask, bias, flat = split_mask(given, 4, 3)
+    assert mask is not None
+    assert bias is not None
+    assert flat is not None
+    assert mask.dense(4, 3)[0, 0].int().tolist() == [[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]]
+    assert bias.tolist() == [[0, 0, 1.5], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert flat.flatten().tolist() == [False, True, False, False]
