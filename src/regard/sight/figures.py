@@ -110,6 +110,9 @@ def pattern(
             slant: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if crowded else {}
             axes.set_xticks(range(len(across)), [plain(p.label) for p in across], **slant, **small)
             axes.set_yticks(range(len(down)), [plain(p.label) for p in down], **small)
+        else:
+            for ticks, n in ((axes.set_xticks, len(across)), (axes.set_yticks, len(down))):
+                ticks(range(0, n, _step(n)))
         axes.set_ylabel("query" if form == "row" else "key")
         axes.set_xlabel("key" if form == "row" else "query")
         axes.xaxis.set_label_position("top")
@@ -289,6 +292,12 @@ def _scaled(cells: Tensor, scale: Scale) -> tuple[Tensor, Any]:
     if scale != "linear":
         raise ValueError(f"scale={scale!r} is not known; use linear, log or rank")
     return cells, Normalize(0, 1)
+
+
+def _step(n: int) -> int:
+    """A round number of positions from one tick to the next, for about six ticks."""
+    rough = 10 ** max(0, len(str(n // 6)) - 1)
+    return next(rough * m for m in (1, 2, 5, 10) if rough * m * 6 >= n)
 
 
 def _hidden(seen: Seen, cells: Tensor, batch: int, place: int) -> Tensor | None:

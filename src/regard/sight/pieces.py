@@ -15,8 +15,7 @@ Mark = Literal[".", "_", "+", "*"]
 
 _SPECIAL = re.compile(
     r"^(?:<\|(?P<bars>[^<>|]+)\|>|\[(?P<square>[A-Z][A-Z0-9_]*)\]"
-    r"|<(?P<angle>/?s|pad|unk|mask|cls|sep|bos|eos|eot|extra_id_\d+|unused\d+|start_of_turn|end_of_turn)>)$",
-    re.IGNORECASE,
+    r"|<(?P<angle>(?i:/?s|pad|unk|mask|cls|sep|bos|eos|eot|extra_id_\d+|unused\d+|start_of_turn|end_of_turn))>)$"
 )
 _BYTE = re.compile(r"^<0x([0-9A-Fa-f]{2})>$")
 

@@ -132,7 +132,7 @@ def _variables() -> str:
     """The colours that stand for something, for both themes; greys are chosen to read at 4.5:1 on their page."""
     rules = []
     for selector, dark in ((".regard", False), ('.regard[data-theme="dark"]', True)):
-        page_colour, word = blue(0, dark=dark), red(dark=dark)
+        page_colour = blue(0, dark=dark)
         chosen: dict[str, RGB] = {
             "page": page_colour,
             "ink": (236, 237, 240) if dark else (24, 26, 31),
@@ -142,7 +142,7 @@ def _variables() -> str:
             "hatch": _grey(page_colour, 1.45),
             "masked": _grey(page_colour, 1.12),
             "wash": _grey(page_colour, 1.09),
-            "red": word if contrast(word, page_colour) >= 4.5 else red(dark=dark),
+            "red": red(dark=dark),
             "fill": blue(0.75, dark=dark),
         }
         body = "".join(f"--{name}:{hexadecimal(colour)};" for name, colour in chosen.items())
