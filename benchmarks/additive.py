@@ -6,15 +6,13 @@ Memory is the high-water mark of a fresh process above what it held before the c
 
 from __future__ import annotations
 
-import json
-import resource
 import subprocess
 import sys
 
 import torch
 
 import regard
-from timing import Row, Table, alternate, main
+from timing import Row, Table, alternate, extra_memory, main
 
 SHAPE = (8, 512, 512, 128)
 
@@ -51,16 +49,14 @@ def theirs(leaves: list[torch.Tensor], score: regard.Additive) -> torch.Tensor:
 def peak(who: str) -> float:
     """MB one forward and backward adds, in a process of its own."""
     done = subprocess.run([sys.executable, __file__, "--memory", who], capture_output=True, text=True, check=True)
-    return float(json.loads(done.stdout.splitlines()[-1])) / 1e6
+    return float(done.stdout.splitlines()[-1]) / 1e6
 
 
 def measure(who: str) -> None:
     run = ours if who == "ours" else theirs
     step(run, *inputs(1, 16, 16, SHAPE[3], True))
     leaves, score = inputs(*SHAPE, True)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step(run, leaves, score)
-    print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024))
+    print(extra_memory(lambda: step(run, leaves, score)))
 
 
 def additive() -> Table:

@@ -6,8 +6,6 @@ Memory is the high-water mark of a fresh process above what it held before the c
 
 from __future__ import annotations
 
-import json
-import resource
 import subprocess
 import sys
 
@@ -15,7 +13,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import regard
-from timing import Row, Table, alternate, main
+from timing import Row, Table, alternate, extra_memory, main
 
 N, HEADS, D = 16_384, 8, 64
 
@@ -43,9 +41,7 @@ def inputs(n: int) -> tuple[torch.Tensor, ...]:
 def measure() -> None:
     regard.observe(*inputs(64), mask=regard.causal(), readings=everything())
     given = inputs(N)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    regard.observe(*given, mask=regard.causal(), readings=everything())
-    print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024))
+    print(extra_memory(lambda: regard.observe(*given, mask=regard.causal(), readings=everything())))
 
 
 @torch.no_grad()
@@ -59,7 +55,7 @@ def readings() -> Table:
     work = f"output and all readings, causal N{N} h{HEADS} d{D}"
     table.add(Row(work, "torch SDPA, output alone", times["ours"], times["torch SDPA"], 1.9, at_most=True))
     done = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
-    table.add(Row(f"{work}, extra memory", "150 MB", float(json.loads(done.stdout.splitlines()[-1])) / 1e6, 150.0, 1.0, "MB", at_most=True))
+    table.add(Row(f"{work}, extra memory", "150 MB", float(done.stdout.splitlines()[-1]) / 1e6, 150.0, 1.0, "MB", at_most=True))
     table.notes.append("readings: " + ", ".join(type(reading).__name__ for reading in wanted))
     return table
 
