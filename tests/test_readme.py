@@ -29,6 +29,16 @@ def test_every_python_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "rejected" in printed
 
 
-def test_every_file_it_links_to_exists() -> None:
-    for name in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
+def test_the_chinese_one_runs_too() -> None:
+    names: dict[str, object] = {}
+    for number, code in enumerate(blocks(ROOT / "README.zh-CN.md")):
+        exec(compile(code, f"README.zh-CN.md block {number}", "exec"), names)
+    assert names["pick"].index.shape == (2, 8, 1024)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_every_file_it_links_to_exists(page: str) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert links
+    for name in links:
         assert (ROOT / name).exists(), name
