@@ -6,11 +6,12 @@ Counted tensor by tensor as PyTorch's eager mode holds them, without dropout. `d
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal
 
 from regard.cost.architecture import Architecture
 from regard.cost.flops import Step
-from regard.cost.quantity import Quantity, largest, quantity, smallest, symbol
+from regard.cost.quantity import Quantity, largest, quantity, symbol
 from regard.cost.weights import Symbols
 from regard.cost.workload import Workload, dtype_bytes
 
@@ -44,11 +45,9 @@ class _Sizes:
     def per_token(self, width: Quantity) -> Quantity:
         return self.rows * width * self.bytes
 
-    def tiles(self, count: int) -> Quantity:
-        """Working space of the streamed kernel: a few tiles of scores, in float32."""
-        from regard.kernels.tiles import TILE
-
-        return count * smallest(symbol("tile", TILE), self.scores) * 4
+    def tiles(self, *, train: bool) -> Quantity:
+        """Working space of the streamed kernel."""
+        return workspace(int(self.batch.value), self.a.heads, int(self.n.value), self.a.head_dim, train=train)
 
     def norm(self) -> Quantity:
         """A norm keeps its input and its output; RMSNorm, not fused, also the input over its root mean square."""
@@ -98,15 +97,16 @@ def inference_activations(a: Architecture, work: Workload, attention: Attention)
         mask = z.batch * z.n * z.n * z.bytes if a.causal else Quantity()
         pairs = z.scores * (z.bytes + 2 * z.wide) if z.widened else 2 * z.scores * z.bytes
         attending = z.per_token(stream + projected + repeated) + pairs + mask
+        lasting = z.scores * z.bytes + mask  # the weights are handed back, and stand until the layer ends
     else:
-        working = z.tiles(3) if attention == "streamed" else Quantity()
-        attending = z.per_token(stream + projected + z.out) + working
-    alive = _ALIVE.get(a.activation, 2) + (0 if not a.gated else 2 if a.joined_projection else 1)
-    inner = z.mlp
+        attending = z.per_token(stream + projected + z.out) + (z.tiles(train=False) if attention == "streamed" else Quantity())
+        lasting = Quantity()
+    alive = _ALIVE.get(a.activation, 2) + (0 if not a.gated else 2 if a.joined_projection or a.experts else 1)
+    inner = z.per_token(alive * z.mlp)
     if a.experts:
-        inner = symbol("active_experts", a.active_experts) * symbol("d_expert", a.expert_width)
-    bending = z.per_token(3 * z.d + alive * inner)
-    return z.held() + largest(attending, bending)
+        active = symbol("active_experts", a.active_experts)
+        inner = z.per_token(alive * active * symbol("d_expert", a.expert_width) + 2 * active * z.d)
+    return z.held() + largest(attending, z.per_token(3 * z.d) + inner + lasting)
 
 
 def training_activations(a: Architecture, work: Workload, attention: Attention) -> dict[str, Quantity]:
@@ -122,7 +122,7 @@ def training_activations(a: Architecture, work: Workload, attention: Attention) 
     if attention == "dense":
         turning = 2 * z.scores * (z.wide if z.widened else z.bytes)  # gradients of the weights and of the scores
     else:
-        turning = z.tiles(6) if attention == "streamed" else Quantity()
+        turning = z.tiles(train=True) if attention == "streamed" else Quantity()
     spent = mlp + z.norm()  # gone when the layer's attention is reached
     bending = z.per_token(2 * z.mlp if a.activation == "gelu_new" else z.mlp + z.d)  # gradients inside the MLP
     backward = largest(bending, turning - spent) if turning.value > spent.value else bending
@@ -134,20 +134,35 @@ def training_activations(a: Architecture, work: Workload, attention: Attention) 
     return {"kept for the backward pass": z.layers * layer + ends, "at the peak beside it": largest(logits, backward)}
 
 
-def attention_bytes(attention: Attention, step: Step, heads: int, head_dim: int, dtype: str = "fp32", *, train: bool = False) -> Quantity:
-    """The most one attention call (causal, in float32) needs beside query, key and value; with its backward pass if `train`.
+def attention_bytes(kernel: Literal["dense", "streamed"], step: Step, heads: int, head_dim: int, *, train: bool = False) -> Quantity:
+    """The most one causal attention call in float32 needs beside query, key and value; with its backward pass if `train`.
 
     >>> step = Step(batch=1, new=1024, seen=1024, logits=0)
     >>> print(attention_bytes("dense", step, heads=8, head_dim=64))
-    2 · batch · heads · N · N · bytes + N · N = 2 · 1 · 8 · 1,024 · 1,024 · 4 + 1,024 · 1,024 = 68,157,440
+    8 · batch · heads · N · N + N · N = 8 · 1 · 8 · 1,024 · 1,024 + 1,024 · 1,024 = 68,157,440
     """
-    batch, n, h, size = step.count("batch"), step.count("seen"), symbol("heads", heads), symbol("bytes", dtype_bytes(dtype))
+    batch, n, h = step.count("batch"), step.count("seen"), symbol("heads", heads)
     scores = batch * h * n * n
-    rows = batch * h * n * symbol("d_head", head_dim) * size
-    if attention == "dense":  # scores and weights, and the mask; with a gradient each of weights and scores, output and its gradient
-        return (3 if train else 2) * scores * size + n * n + (3 * rows if train else Quantity())
+    rows = 4 * batch * h * n * symbol("d_head", head_dim)
+    if kernel == "dense":  # scores and weights (and a gradient), the mask, and on the way back output, its gradient and one more
+        return 4 * (3 if train else 2) * scores + n * n + (3 * rows if train else Quantity())
+    return (5 if train else 1) * rows + 4 * batch * h * n + workspace(step.batch, heads, step.seen, head_dim, train=train)
+
+
+def workspace(batch: int, heads: int, tokens: int, head_dim: int, *, train: bool) -> Quantity:
+    """A few tiles of scores in float32: two, three once the keys fill several, and six on the way back.
+
+    The tile is cut as `regard.kernels.tiles.Tiles` does: nearly square, a fixed number of entries over batch and heads.
+    """
     from regard.kernels.tiles import TILE
 
-    tiles = (6 if train else 3) * smallest(symbol("tile", TILE), scores) * 4 if attention == "streamed" else Quantity()
-    sums = batch * h * n * 4
-    return (5 if train else 1) * rows + sums + tiles
+    entries = max(1, TILE // (batch * heads))
+    side = 1 << max(4, (entries.bit_length() - 1) // 2)
+    rows = max(1, min(tokens, max(side, entries // tokens)))
+    columns = max(1, min(tokens, max(16, entries // rows)))
+    tile = symbol("tile", batch * heads * rows * columns)
+    if train:
+        return 24 * tile
+    # The tile before stays while the next is made, which may be a narrow one at the edge.
+    count = min(Fraction(3), max(Fraction(2), 1 + Fraction(2 * (tokens - columns), columns)))
+    return 4 * count * tile + 4 * symbol("block", batch * heads * rows * head_dim)

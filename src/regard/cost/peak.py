@@ -64,8 +64,10 @@ class Call:
 
 def dense(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Tensor:
     """Attention as the textbooks write it, the N×N scores and weights in memory. Shapes: (B, h, N, d) to (B, h, N, d)."""
-    scores = query @ key.mT * query.shape[-1] ** -0.5
-    return torch.softmax(scores.masked_fill(~visible, -math.inf), -1) @ value
+    weights = query @ key.mT * query.shape[-1] ** -0.5
+    weights = weights.masked_fill(~visible, -math.inf)  # under the same name, so that no more than two copies live at once
+    weights = torch.softmax(weights, -1)
+    return weights @ value
 
 
 def run_call(call: Call) -> Callable[[], object]:

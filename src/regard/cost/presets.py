@@ -119,10 +119,10 @@ def preset(name: str) -> Architecture:
     >>> preset("gpt-33")
     Traceback (most recent call last):
         ...
-    regard.cost.architecture.ConfigError: no model is called 'gpt-33'; did you mean gpt3 or gpt3-13b or gpt2?
+    regard.cost.architecture.ConfigError: no model is called 'gpt-33'; did you mean gpt3 or gpt3-13b or gpt3-350m?
     """
     plain = name.lower().replace("_", "-")
     plain = ALIASES.get(plain, plain)
     if plain not in PRESETS:
-        raise ConfigError(f"no model is called {name!r}{nearest(plain, PRESETS) or '; `regard plan --list` names them all'}")
+        raise ConfigError(f"no model is called {name!r}{nearest(plain, PRESETS) or '; `regard plan list` names them all'}")
     return from_config(PRESETS[plain], plain)

@@ -66,7 +66,9 @@ class Workload:
         if self.mode not in ("infer", "train"):
             raise ConfigError(f"mode is {self.mode!r}; expected infer or train")
         if self.context and self.generate >= self.context:
-            raise ConfigError(f"generate is {self.generate}; expected fewer than the context's {self.context} tokens, which include the prompt")
+            raise ConfigError(
+                f"generate is {self.generate}; expected fewer than the context's {self.context} tokens, which include the prompt"
+            )
 
     def tokens(self, a: Architecture) -> int:
         """The length of a sequence for this model."""
