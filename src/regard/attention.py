@@ -148,6 +148,9 @@ def explain(
     wants_lse = bool(readings)
     spec, _ = _spec(query, key, value, score, mask, bias, choice, dropout, None, tuple(readings), limit_bytes, wants_lse=wants_lse)
     picked, rejected = _choose(spec, kernel)
+    if kernel == "auto":  # say of the slower ones too why they would not do
+        later = {other.name: why for other in order(spec) if other is not picked and (why := other.refuses(spec)) is not None}
+        rejected = {**rejected, **later}
     return _plan(picked, spec, rejected)
 
 

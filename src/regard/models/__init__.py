@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .sampling import next_token
     from .seq2seq import Bahdanau, FixedContext
     from .transformer import Transformer, TransformerConfig
+    from .translator import Step, Translator
 
 _ROOMS = {
     "AveragePooling": "kernel_regression",
@@ -31,8 +32,10 @@ _ROOMS = {
     "NadarayaWatson": "kernel_regression",
     "Reader": "reader",
     "ReaderConfig": "reader",
+    "Step": "translator",
     "Transformer": "transformer",
     "TransformerConfig": "transformer",
+    "Translator": "translator",
     "hide_tokens": "bert",
     "next_token": "sampling",
     "textbook_data": "kernel_regression",
@@ -51,8 +54,10 @@ __all__ = [
     "NadarayaWatson",
     "Reader",
     "ReaderConfig",
+    "Step",
     "Transformer",
     "TransformerConfig",
+    "Translator",
     "hide_tokens",
     "next_token",
     "textbook_data",
