@@ -11,7 +11,7 @@ from regard.readings import Pooled, Reading, TopK
 from regard.sight.sighting import Sighting
 from regard.sight.watch import default_readings, watch
 
-WORDS = ["<s>", *("▁" + word for word in "The FBI is chasing a criminal on the run .".split())]
+WORDS = ["<s>", *("▁" + word for word in ["The", "FBI", "is", "chasing", "a", "criminal", "on", "the", "run", "."])]
 
 
 def sharp(model: torch.nn.Module) -> torch.nn.Module:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sightings import WORDS, long, translated, watched
 
 from regard.colours import blue, hexadecimal, red
 from regard.readings import Entropy
 from regard.sight import figures, paper
 from regard.sight.proof import Proof
+from sightings import WORDS, long, translated, watched
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'regard[pictures]'")
 CHINESE = list("我在苹果店买了一个苹果，$5")
@@ -150,7 +150,7 @@ def test_files_are_written_alike_each_time_and_only_in_known_kinds(tmp_path: Pat
         assert first.read_bytes() == second.read_bytes()
     one = figures.write_figure(seen, tmp_path / "one.svg", layer=1, head=2)
     assert "layer 1 · head 2" in one.read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match="saved as .svg, .pdf or .png"):
+    with pytest.raises(ValueError, match=r"saved as \.svg, \.pdf or \.png"):
         figures.write_figure(seen, tmp_path / "a.gif")
     with pytest.raises(ValueError, match="give both"):
         figures.write_figure(seen, tmp_path / "a.svg", layer=1)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sightings import WORDS, long, translated, watched
 
 from regard import causal, documents, global_tokens, prefix, window
 from regard.masks import Mask
@@ -19,6 +18,7 @@ from regard.sight.maps import hidden_cells, map_cells, pool
 from regard.sight.payload import Blob, build_payload, encode8, pair_payload
 from regard.sight.proof import Proof
 from regard.sight.sighting import Missed, Seen, Sighting
+from sightings import WORDS, long, translated, watched
 
 
 def array(payload: dict[str, Any], ref: list[Any]) -> np.ndarray[Any, Any]:

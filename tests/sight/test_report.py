@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from sightings import WORDS, watched
 
 from regard.colours import blue, contrast, hexadecimal, ink
 from regard.sight.alignment_view import alignment_html
 from regard.sight.payload import build_payload
 from regard.sight.report import component_css, component_js, page, to_html, write_html, write_page
+from sightings import WORDS, watched
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(2)>", '"&\u2028', "$x$"]
 
@@ -54,7 +54,7 @@ def test_no_token_can_leave_its_place() -> None:
     assert len(scripts.found) == 2
     assert "img" not in scripts.tags
     assert json.loads(scripts.found[0]) == payload
-    assert json.loads(scripts.found[0])["texts"][0]["pieces"] == HOSTILE[:3] + ['"&‹2028›', "$x$"]
+    assert json.loads(scripts.found[0])["texts"][0]["pieces"] == [*HOSTILE[:3], '"&‹2028›', "$x$"]
 
 
 def test_the_page_reaches_for_nothing() -> None:

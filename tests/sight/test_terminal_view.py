@@ -3,13 +3,13 @@
 import dataclasses
 
 import pytest
-from sightings import WORDS, long, translated, watched
 
 from regard.colours import blue, red
 from regard.readings import Entropy
 from regard.sight.proof import Proof
 from regard.sight.terminal_view import heads_text, pattern_text, words_text
 from regard.terminal import Pen, columns
+from sightings import WORDS, long, translated, watched
 
 
 def code(colour: tuple[int, int, int], ground: int = 38) -> str:

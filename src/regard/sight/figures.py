@@ -296,7 +296,7 @@ def _scaled(cells: Tensor, scale: Scale) -> tuple[Tensor, Any]:
 
 def _step(n: int) -> int:
     """A round number of positions from one tick to the next, for about six ticks."""
-    rough = 10 ** max(0, len(str(n // 6)) - 1)
+    rough = int("1" + "0" * (len(str(n // 6)) - 1))
     return next(rough * m for m in (1, 2, 5, 10) if rough * m * 6 >= n)
 
 

@@ -166,7 +166,7 @@ async function regardView(element, payload, options = {}) {
     if (event.target.closest("[role=tab]") && event.key.startsWith("Arrow")) return;
     if (act[event.key]() !== false) event.preventDefault();
   });
-  if (options.fragment) document.addEventListener("keydown", (event) => { if (event.target === document.body) root.dispatchEvent(new KeyboardEvent("keydown", event)); }, { signal: listeners.signal });
+  if (options.fragment) document.addEventListener("keydown", (event) => { if (event.target === document.body && !root.dispatchEvent(new KeyboardEvent("keydown", event))) event.preventDefault(); }, { signal: listeners.signal });
 
   // First paint: the clearest labelled head, and the word in it that looks hardest at another.
   function start() {

@@ -1,0 +1,59 @@
+"""One headless chromium for all browser tests, a fresh profile for each page, and nothing in it may fail silently."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+READY = ".regard[data-ready]"
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium here; install one (Debian: apt install chromium)")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
+        yield launched
+        launched.close()
+
+
+def _bad(message: Any) -> bool:
+    """Errors and warnings, but for the advice chromium gives to a test that reads pixels back."""
+    return message.type in ("error", "warning") and "willReadFrequently" not in message.text
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open a page from disk. At the end: no error was logged, and no request left the file."""
+    opened: list[tuple[Any, list[str], list[str]]] = []
+
+    def open_page(text: str, *, fragment: str = "", width: int = 1360, height: int = 900, ready: str = READY, **context: Any) -> Any:
+        path = tmp_path / f"page{len(opened)}.html"
+        path.write_text(text, encoding="utf-8")
+        tab = browser.new_context(viewport={"width": width, "height": height}, **context)
+        page = tab.new_page()
+        errors: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda message: errors.append(message.text) if _bad(message) else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(f"dialog: {dialog.message}") or dialog.dismiss())  # type: ignore[func-returns-value]
+        page.on("request", lambda request: requests.append(request.url))
+        opened.append((tab, errors, requests))
+        page.goto(path.as_uri() + fragment)
+        page.wait_for_selector(ready)
+        return page
+
+    yield open_page
+    for tab, errors, requests in opened:
+        tab.close()
+        assert errors == []
+        assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
