@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.cost.activations import Attention, inference_activations, training_activations
-from regard.cost.architecture import Architecture
-from regard.cost.flops import Step, flops, training_flops
+from regard.cost.architecture import Architecture, ConfigError
+from regard.cost.flops import Kernel, Step, flops, training_flops
 from regard.cost.memory import cache_bytes, cache_per_token, summed, training_bytes, weight_bytes
 from regard.cost.parameters import active_total, attention_pieces, parameter_total, parameters
 from regard.cost.quantity import Quantity
-from regard.cost.roofline import Machine, Roof, roof, traffic
+from regard.cost.roofline import Machine, Roof, roof, traffic, training_traffic
 from regard.cost.source import architecture
 from regard.cost.workload import Workload
 
@@ -23,6 +23,7 @@ Parts = dict[str, Quantity]
 class StepCost:
     """One kind of step: FLOPs by part (what is needed, what a dense kernel does), bytes moved at the least, the roofline."""
 
+    title: str
     needed: Parts
     dense: Parts
     moved: Parts
@@ -103,8 +104,8 @@ def plan(source: object, workload: Workload | None = None, *, machine: Machine |
         active=active_total(a),
         steps=_steps(a, work, machine),
         cache_token=cache_per_token(a) if a.causal else None,
-        cache=cache_bytes(a, work),
-        ring_cache=cache_bytes(a, work, "ring"),
+        cache=cache_bytes(a, work) if work.mode == "infer" else {},
+        ring_cache=cache_bytes(a, work, "ring") if work.mode == "infer" else {},
         memory={kind: _memory(a, work, kind) for kind in ("dense", "streamed")},
     )
 
@@ -112,24 +113,30 @@ def plan(source: object, workload: Workload | None = None, *, machine: Machine |
 def _steps(a: Architecture, work: Workload, machine: Machine | None) -> dict[str, StepCost]:
     tokens, batch = work.tokens(a), work.batch
     source = (work.source or tokens) if a.encoder_layers else 0
+    of = f"batch {batch:,}, {work.dtype}"
     if work.mode == "train":
         step = Step(batch, tokens, tokens, tokens, source, source)
-        done = {kind: training_flops(a, step, kind, checkpointing=work.checkpointing) for kind in ("needed", "dense")}
-        return {"training step": StepCost(done["needed"], done["dense"], {}, None)}
+        kinds: tuple[Kernel, Kernel] = ("needed", "dense")
+        needed, dense = (training_flops(a, step, kind, checkpointing=work.checkpointing) for kind in kinds)
+        moved = training_traffic(a, work)
+        return {"train": _cost(f"training step over {tokens:,} tokens, {of}", needed, dense, moved, machine)}
     if not a.causal:
-        return {"forward": _run(a, work, Step(batch, tokens, tokens, tokens), machine)}
-    found = {}
+        return {"forward": _run(f"forward over {tokens:,} tokens, {of}", a, work, Step(batch, tokens, tokens, tokens), machine)}
     prompt = tokens - work.generate
-    if prompt > 0:
-        found["prefill"] = _run(a, work, Step(batch, prompt, prompt, 1, source, source), machine)
-    if work.generate:
-        found["decode"] = _run(a, work, Step(batch, 1, tokens, 1, 0, source), machine)
-    return found
+    if prompt < 1:
+        raise ConfigError(f"generate is {work.generate}; expected fewer than the {tokens} tokens of the context, which include the prompt")
+    return {
+        "prefill": _run(f"prefill of {prompt:,} tokens, {of}", a, work, Step(batch, prompt, prompt, 1, source, source), machine),
+        "decode": _run(f"decode of one token, {tokens:,} in sight, {of}", a, work, Step(batch, 1, tokens, 1, 0, source), machine),
+    }
 
 
-def _run(a: Architecture, work: Workload, step: Step, machine: Machine | None) -> StepCost:
-    needed, moved = flops(a, step, "needed"), traffic(a, work, step)
-    return StepCost(needed, flops(a, step, "dense"), moved, roof(summed(needed), summed(moved), machine) if machine else None)
+def _run(title: str, a: Architecture, work: Workload, step: Step, machine: Machine | None) -> StepCost:
+    return _cost(title, flops(a, step, "needed"), flops(a, step, "dense"), traffic(a, work, step), machine)
+
+
+def _cost(title: str, needed: Parts, dense: Parts, moved: Parts, machine: Machine | None) -> StepCost:
+    return StepCost(title, needed, dense, moved, roof(summed(needed), summed(moved), machine) if machine else None)
 
 
 def _memory(a: Architecture, work: Workload, attention: Attention) -> Parts:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from regard.cost.architecture import Architecture, ConfigError, nearest
+from regard.cost.classics import CLASSICS
 from regard.cost.decoders import DECODERS
 from regard.cost.encoders import ENCODERS
 from regard.cost.fields import Family, Fields
 
-FAMILIES: dict[str, Family] = {**DECODERS, **ENCODERS}
+FAMILIES: dict[str, Family] = {**CLASSICS, **DECODERS, **ENCODERS}
 
 
 def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:

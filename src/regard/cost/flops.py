@@ -78,10 +78,12 @@ def pairs(a: Architecture, step: Step, window: int | None, kernel: Kernel) -> Qu
     before = step.seen - step.new
     if not a.causal or kernel == "dense":
         if window is not None and before:  # a sliding cache holds no more than a window, whatever the kernel
-            return new * smallest(symbol("before", before), symbol("window", window) - 1) + new * new
+            return new * (new + smallest(symbol("before", before), symbol("window", window) - 1)).grouped()
         return new * seen
+    if step.new == 1:
+        return seen if window is None else smallest(seen, symbol("window", window))
     if window is None or window >= step.seen:
-        triangle = new * (new + 1).grouped() / 2 if step.new > 1 else quantity(1)
+        triangle = new * (new + 1).grouped() / 2
         return new * symbol("before", before) + triangle if before else triangle
     width = symbol("window", window)
     growing = max(0, min(step.new, window - before))  # rows that do not yet fill their window

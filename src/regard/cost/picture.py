@@ -60,6 +60,8 @@ def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
 
     colours = {"projections": HEADS[6]}
     with house_style([title]):
+        from matplotlib.ticker import EngFormatter
+
         figure = blank(3.4 * len(panels), 2.6)
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axis, (label, lines, marks) in zip(axes, panels, strict=True):
@@ -69,8 +71,11 @@ def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
             for name, x, y in marks:
                 colour = hexadecimal(colours.get(name, HEADS[1] if "dense" in name else HEADS[0]))
                 axis.plot(x, y, color=colour, ls="none", marker="o" if "dense" in name else "s", ms=3)
-            axis.set(xscale="log", yscale="log", xlabel="N, tokens", title=label)
+            axis.set(yscale="log", xlabel="N, tokens", title=label)
             axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
+            axis.yaxis.set_major_formatter(EngFormatter(sep=" "))
+            axis.minorticks_off()
             axis.legend(frameon=False, fontsize=6)
         figure.suptitle(title, x=0.02, ha="left")
         figure.savefig(path)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from regard.cost.architecture import Architecture
 from regard.cost.flops import Step, layer_groups
-from regard.cost.memory import cache_per_token, cached_tokens
+from regard.cost.memory import cache_per_token, cached_tokens, weight_bytes
+from regard.cost.parameters import parameter_total
 from regard.cost.quantity import Quantity, ratio, symbol, total
 from regard.cost.weights import weights
-from regard.cost.workload import Workload, dtype_bytes
+from regard.cost.workload import OPTIMISERS, Workload, dtype_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +56,18 @@ def traffic(a: Architecture, work: Workload, step: Step) -> dict[str, Quantity]:
         if a.encoder_layers and step.memory and not step.source:
             found["cross cache, read"] = symbol("layers", a.layers) * step.count("memory") * one
     return found
+
+
+def training_traffic(a: Architecture, work: Workload) -> dict[str, Quantity]:
+    """Bytes a training step must move at the least, the optimiser's step included."""
+    numbers, master = parameter_total(a).named("parameters"), symbol("bytes", dtype_bytes(work.master))
+    found = {
+        "weights, read forward and backward": 2 * weight_bytes(a, work.dtype),
+        "gradients, written and read": 2 * numbers * master,
+        "weights, read and written": 2 * numbers * master,
+    }
+    states = OPTIMISERS[work.optimiser]
+    return {**found, **({"optimiser states, read and written": 2 * states * numbers * master} if states else {})}
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,14 @@ def dtype_bytes(name: str) -> Fraction:
 class Workload:
     """Batch, tokens and numbers.
 
-    `context` counts all tokens of a sequence, `generate` those of them the model writes itself; 0 for context is
-    the model's own limit, or 2,048. `source` is what an encoder reads (0: as many as the context). In training the
+    `context` counts all tokens of a sequence, `generate` those of them the model writes itself after the prompt; 0 for
+    context is the model's own limit, or 2,048. `source` is what an encoder reads (0: as many as the context). In training the
     weights, gradients and optimiser states are in `master`, everything else in `dtype`.
     """
 
     batch: int = 1
     context: int = 0
-    generate: int = 1
+    generate: int = 0
     source: int = 0
     dtype: str = "bf16"
     cache_dtype: str = ""
@@ -65,7 +65,7 @@ class Workload:
             raise ConfigError(f"unknown optimiser {self.optimiser!r}{nearest(self.optimiser, OPTIMISERS) or known}")
         if self.mode not in ("infer", "train"):
             raise ConfigError(f"mode is {self.mode!r}; expected infer or train")
-        if self.context and self.generate >= self.context:
+        if self.context and self.generate and self.generate >= self.context:
             raise ConfigError(
                 f"generate is {self.generate}; expected fewer than the context's {self.context} tokens, which include the prompt"
             )

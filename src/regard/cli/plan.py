@@ -1,0 +1,239 @@
+"""`regard plan`: what a model costs, exactly, and what this machine says to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from regard.cost import Costs, Machine, Workload
+
+
+class _Plan(TyperGroup):
+    """`regard plan NAME` is `regard plan show NAME`: whatever is no command of the group is a model."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_Plan, no_args_is_help=True, help="What a model costs: `regard plan NAME`, or a path to its config or weights.")
+
+_Name = Annotated[str, typer.Argument(help="a preset (see `list`), config.json, a folder, a .safetensors or a .gguf file")]
+_Context = Annotated[int, typer.Option(help="tokens of a sequence; 0: the model's own limit, or 2,048")]
+_Batch = Annotated[int, typer.Option(help="sequences at once")]
+_Generate = Annotated[int, typer.Option(help="how many of the context's tokens the model writes itself")]
+_Source = Annotated[int, typer.Option(help="tokens an encoder reads; 0: as many as the context")]
+_Dtype = Annotated[str, typer.Option(help="fp64, fp32, bf16, fp16, fp8, int8 or int4")]
+_CacheDtype = Annotated[str, typer.Option(help="of the key-value cache; empty: as --dtype")]
+_Train = Annotated[bool, typer.Option("--train", help="a training step instead of answering")]
+_Checkpointing = Annotated[bool, typer.Option("--checkpointing", help="layers are run again instead of kept")]
+_Optimiser = Annotated[str, typer.Option("--optimiser", "--optimizer", help="adamw, adam, rmsprop, adagrad, momentum or sgd")]
+_Master = Annotated[str, typer.Option(help="dtype of weights, gradients and optimiser states in training")]
+_Explain = Annotated[bool, typer.Option("--explain", help="every number with its formula and the numbers put in")]
+_Json = Annotated[bool, typer.Option("--json", help="machine-readable")]
+_Picture = Annotated[Path | None, typer.Option(help="draw growth with N to this .svg, .png or .pdf file")]
+_Tflops = Annotated[float | None, typer.Option(min=0, help="peak arithmetic, in TFLOP/s, instead of this machine's")]
+_Bandwidth = Annotated[float | None, typer.Option(min=0, help="memory bandwidth, in GB/s, instead of this machine's")]
+_Roofline = Annotated[bool, typer.Option(help="bound the time by this machine, measured now (1 s)")]
+
+
+@app.command()
+def show(
+    name: _Name,
+    context: _Context = 0,
+    batch: _Batch = 1,
+    generate: _Generate = 0,
+    source: _Source = 0,
+    dtype: _Dtype = "bf16",
+    cache_dtype: _CacheDtype = "",
+    train: _Train = False,
+    checkpointing: _Checkpointing = False,
+    optimiser: _Optimiser = "adamw",
+    master: _Master = "fp32",
+    explain: _Explain = False,
+    as_json: _Json = False,
+    picture: _Picture = None,
+    peak_tflops: _Tflops = None,
+    bandwidth: _Bandwidth = None,
+    roofline: _Roofline = True,
+) -> None:
+    """Parameters, FLOPs, cache, memory and the roofline of a model. The word `show` may be left out."""
+    from regard.cost import ConfigError, Workload, plan
+    from regard.cost.source import find
+
+    try:
+        work = Workload(
+            batch=batch,
+            context=context,
+            generate=0 if train else generate,
+            source=source,
+            dtype=dtype,
+            cache_dtype=cache_dtype,
+            mode="train" if train else "infer",
+            checkpointing=checkpointing,
+            optimiser=optimiser,
+            master=master,
+        )
+        architecture, holdings = find(name)
+        costs = plan(architecture, work, machine=_machine(work, peak_tflops, bandwidth, roofline))
+    except ConfigError as error:
+        _fail(str(error))
+    equal = True
+    if as_json:
+        described = costs.to_dict()
+        if holdings is not None:
+            beside = {why: sum(t.count for t in tensors) for why, tensors in holdings.beside(architecture).items()}
+            equal = holdings.count - sum(beside.values()) == costs.total.value
+            sizes = {"count": holdings.count, "bytes": holdings.bytes, "dtypes": holdings.dtypes(), "no_parameters": beside}
+            described["file"] = {"path": str(holdings.path), **sizes, "equal": equal}
+        _print_json(described)
+    else:
+        equal = _print(costs, holdings, explain)
+    if picture is not None:
+        _draw(lambda path: _draw_plan(costs, path), picture)
+    if not equal:
+        raise typer.Exit(1)
+
+
+def _print(costs: Costs, holdings: Any, explain: bool) -> bool:
+    from regard.cost import tables
+
+    console = _console()
+    if explain:
+        tables.explain(costs, console)
+        return tables.show_holdings(costs, holdings, console) if holdings is not None else True
+    tables.show(costs, console, holdings)
+    if holdings is None:
+        return True
+    beside = sum(t.count for tensors in holdings.beside(costs.architecture).values() for t in tensors)
+    return bool(holdings.count - beside == costs.total.value)
+
+
+def _draw_plan(costs: Costs, path: Path) -> None:
+    from regard.cost.picture import draw_plan
+
+    draw_plan(costs.architecture, costs.workload, costs.machine, path)
+
+
+@app.command()
+def compare(
+    first: _Name,
+    second: _Name,
+    context: _Context = 0,
+    batch: _Batch = 1,
+    dtype: _Dtype = "bf16",
+    train: _Train = False,
+    as_json: _Json = False,
+) -> None:
+    """Two models under the same workload, side by side."""
+    from regard.cost import ConfigError, Workload, plan
+    from regard.cost import tables as shown
+
+    try:
+        work = Workload(batch=batch, context=context, dtype=dtype, mode="train" if train else "infer")
+        left, right = plan(first, work), plan(second, work)
+    except ConfigError as error:
+        _fail(str(error))
+    if as_json:
+        rows = shown.comparison(left, right)
+        names = (left.architecture.name, right.architecture.name)
+        _print_json(
+            {what.strip(): {"unit": unit, **dict(zip(("first", "second"), (a, b), strict=True))} for what, (a, b, unit) in rows.items()}
+            | {"names": list(names)}
+        )
+        return
+    shown.compare(left, right, _console())
+
+
+@app.command()
+def measure(
+    seconds: Annotated[float, typer.Option(min=1, help="about how long it may take")] = 20.0,
+    sizes: Annotated[str, typer.Option(help="the N to measure, rising")] = "256,512,1024,2048",
+    heads: Annotated[int, typer.Option(min=1)] = 8,
+    head_dim: Annotated[int, typer.Option(min=1)] = 64,
+    as_json: _Json = False,
+    picture: _Picture = None,
+) -> None:
+    """Run real kernels over N on this machine; predicted against measured time and bytes."""
+    from regard.cost.growth import measure as run
+
+    try:
+        wanted = [int(n) for n in sizes.split(",")]
+    except ValueError:
+        wanted = []
+    if len(wanted) < 3 or sorted(set(wanted)) != wanted or wanted[0] < 1:
+        _fail(f"sizes is {sizes!r}; expected three or more rising whole numbers, such as 256,512,1024")
+    growth = run(sizes=wanted, heads=heads, head_dim=head_dim, budget=seconds)
+    if as_json:
+        import dataclasses
+
+        described = dataclasses.asdict(growth)
+        described["formulas"] = {name: str(count) for name, count in growth.formulas.items()}
+        for curve, shown in zip((*growth.times, *growth.bytes), (*described["times"], *described["bytes"]), strict=True):
+            for point, row in zip(curve.points, shown["points"], strict=True):
+                row["ratio"] = point.ratio
+        _print_json(described)
+    else:
+        from regard.cost.tables import show_growth
+
+        show_growth(growth, _console())
+    if picture is not None:
+        from regard.cost.picture import draw_growth
+
+        _draw(lambda path: draw_growth(growth, path), picture)
+
+
+@app.command("list")
+def list_presets(as_json: _Json = False) -> None:
+    """The models known by name, with their parameters."""
+    from regard.cost.parameters import parameter_total
+    from regard.cost.presets import preset, presets
+
+    counts = {name: int(parameter_total(preset(name)).value) for name in presets()}
+    if as_json:
+        _print_json(counts)
+        return
+    wide = max(map(len, counts))
+    for name, count in counts.items():
+        typer.echo(f"{name:<{wide}}  {count:>19,}")
+
+
+def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roofline: bool) -> Machine | None:
+    from regard.cost import ConfigError, Machine, this_machine
+
+    if tflops is None and bandwidth is None:
+        return this_machine(work.dtype) if roofline else None
+    if not tflops or not bandwidth:
+        raise ConfigError("a given roofline needs both --peak-tflops and --bandwidth (GB/s), each more than 0")
+    return Machine("given", tflops * 1e12, bandwidth * 1e9)
+
+
+def _draw(draw: Any, path: Path) -> None:
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        _fail(f"{path} ends in {path.suffix or 'nothing'}; expected .svg, .png or .pdf")
+    try:
+        draw(path)
+    except (ImportError, OSError) as error:
+        _fail(str(error))
+    typer.echo(f"wrote {path}", err=True)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _print_json(data: Any) -> None:
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"regard plan: {message}", err=True)
+    raise typer.Exit(2)
