@@ -17,7 +17,7 @@ from ..kernels.spec import Spec, accumulator
 from .zoom import Zoom
 
 ROWS = 128  # sampled per head
-_ENTRIES = 1 << 22  # float64 numbers of a pattern held at once
+_ENTRIES = 1 << 20  # float64 numbers of a pattern held at once
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""`regard look MODEL --text …`: what the attention of a model does with a text; a summary here, a report in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from ..sight import Labels, Sighting
+    from ..sight.opening import Opened
+
+ENDINGS = (".html", ".svg", ".png", ".pdf", ".json", ".safetensors")
+
+
+def look(
+    model: Annotated[str, typer.Argument(help="a transformers folder, the folder of a `regard train` run, or a .gguf file")],
+    text: Annotated[str | None, typer.Option("--text", "-t", help="the text to read")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="a file with the text", exists=True, dir_okay=False)] = None,
+    out: Annotated[list[Path] | None, typer.Option("--out", "-o", help="a report: .html .svg .png .pdf .json .safetensors")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="what a translator is to have said (default: what it says)")] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", help="read at most so many tokens", min=1)] = None,
+    kernel: Annotated[str, typer.Option("--kernel", help="auto: our kernels; own: the model's, read beside it")] = "auto",
+    proof: Annotated[str, typer.Option("--proof", help="sampled: check 128 rows a head; full: all")] = "sampled",
+    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="say what heads do: induction, previous token, sink …")] = True,
+    baseline: Annotated[bool, typer.Option("--baseline/--no-baseline", help="also time the model unwatched")] = True,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
+) -> None:
+    """Read a text with a model and show what every head looks at, with proof."""
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give the text with --text, or a file with --file (one of them)")
+    if kernel not in ("auto", "own") or proof not in ("sampled", "full"):
+        raise typer.BadParameter(f"--kernel is {kernel!r} (auto or own), --proof is {proof!r} (sampled or full)")
+    for path in out or ():
+        if path.suffix.lower() not in ENDINGS:
+            raise typer.BadParameter(f"{path.name}: a report ends in {', '.join(ENDINGS)}", param_hint="--out")
+    from ..sight.opening import open_model
+
+    words = text if text is not None else file.read_text(encoding="utf-8")  # type: ignore[union-attr]
+    try:
+        opened = open_model(model, device=device, target=target)
+        sighting, seconds, alone = _watch(opened, words, tokens, kernel, "full" if proof == "full" else "sampled", baseline)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    found = _labels(opened) if labels else None
+    if found is not None:
+        sighting = sighting.with_labels(found)
+    sys.stdout.write(_told(sighting, seconds, alone, found) + "\n")
+    for path in out or ():
+        _write(sighting, path)
+
+
+def _watch(
+    opened: Opened, text: str, tokens: int | None, kernel: str, proof: Literal["sampled", "full"], baseline: bool
+) -> tuple[Sighting, float, float | None]:
+    """The sighting, how long it took, and how long the model takes unwatched."""
+    from ..sight import watch
+    from ..sight.opening import cut, length_of
+
+    inputs = opened.encode(text)
+    whole = length_of(inputs)
+    most = min((n for n in (tokens, opened.limit) if n is not None), default=whole)
+    if most < whole:
+        sys.stderr.write(f"reading the first {most:,} of {whole:,} tokens\n")
+        inputs = cut(inputs, most)
+    alone = None
+    if baseline:
+        start = time.perf_counter()
+        opened(inputs)
+        alone = time.perf_counter() - start
+    pieces, source = opened.tokens(inputs)
+    start = time.perf_counter()
+    with watch(opened.model, kernel=kernel, proof=proof, tokens=pieces) as sighting:
+        opened(inputs)
+    seconds = time.perf_counter() - start
+    sighting.model, sighting.source_tokens = opened.name, source
+    return sighting, seconds, alone
+
+
+def _labels(opened: Opened) -> Labels | None:
+    """Labels, where the model reads a text of its own."""
+    from ..sight import label_heads
+
+    try:
+        return label_heads(opened.model)
+    except (ValueError, TypeError, RuntimeError) as error:
+        sys.stderr.write(f"heads were not labelled: {error}\n")
+        return None
+
+
+def _told(sighting: Sighting, seconds: float, alone: float | None, labels: Any) -> str:
+    if not len(sighting):
+        return repr(sighting)
+    worst = sighting.proof
+    head, *rest = repr(sighting).split("\n")
+    beside = "" if alone is None else f" (unwatched {alone:.1f} s)"
+    lines = [f"{head}, exact, {seconds:.1f} s{beside}, proof {worst.output_error:.0e} {'✓' if worst.holds else '✗ DOES NOT HOLD'}"]
+    if labels is not None:
+        best: dict[str, str] = {}
+        for layer, number, label, score in labels:
+            best.setdefault(label, f"{layer}.{number} {label} {score:.2f}")
+        lines += [" · ".join(best.values())] if best else []
+    return "\n".join([*lines, *rest])
+
+
+def _write(sighting: Sighting, path: Path) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            sighting.save(path)
+    except ImportError as error:
+        raise typer.BadParameter(f"{path.suffix} pictures cannot be drawn here ({error}); pip install 'regard[pictures]'") from error
+    sys.stdout.write(f"wrote {path}\n")
