@@ -84,12 +84,14 @@ class Reading:
     """What came of reading: B stories, K draws of each (one in use), T hops.
 
     logits (B, K, answers); picks (B, K, T), sentences from 0 (with soft attention: where it looked most);
+    age (B, K, T), how far before the question each pick stands, 1 for the last sentence;
     log_prob (B, K, T) of the draws and baseline (B, K, T), the reward expected before each; both None unless drawing;
     read and total (B,): the words read, by the first draw, and those of the whole story.
     """
 
     logits: Tensor
     picks: Tensor
+    age: Tensor
     log_prob: Tensor | None
     baseline: Tensor | None
     read: Tensor
@@ -168,6 +170,7 @@ class Reader(nn.Module):
         return Reading(
             logits,
             picked,
+            page.counts.view(B, 1, 1) - picked,
             torch.stack(log_probs, -1) if drawing else None,
             torch.stack(expected, -1) if drawing else None,
             _words_of(page.sentences, picked[:, 0]) if hard else total,
@@ -221,14 +224,15 @@ def reader_loss(reading: Reading, answers: Tensor, *, curiosity: float = 0.0) ->
     """What to minimise for answers (B,), summed over the stories; and the reward (B, K), the probability given to the right answer.
 
     The answer learns by cross-entropy from what was read. The picks learn by REINFORCE: the reward is how likely the answer is right,
-    less a learned baseline that is asked before each pick. `curiosity` adds the picks' entropy to the reward.
+    less a learned baseline that is asked before each pick. `curiosity` keeps the picks near chances that fall as 1/(1 + age): it takes
+    its KL divergence from those off the reward, so that the picks stay varied, and the later of two equally good sentences is preferred.
     """
     B, K = reading.logits.shape[:2]
     wrong = F.cross_entropy(reading.logits.flatten(0, 1), answers.repeat_interleave(K), reduction="none").view(B, K)
     loss = wrong.mean()
     reward = (-wrong).exp().detach()
     if reading.log_prob is not None and reading.baseline is not None:
-        earned = reward - curiosity * reading.log_prob.detach().sum(-1)
+        earned = reward - curiosity * (reading.log_prob.detach() + torch.log1p(reading.age)).sum(-1)
         for log_prob, baseline in zip(reading.log_prob.unbind(-1), reading.baseline.unbind(-1), strict=True):
             surprise = (earned - baseline).detach()
             others = (surprise.sum(-1, keepdim=True) - surprise) / max(K - 1, 1)  # what the story's other draws earned more than expected

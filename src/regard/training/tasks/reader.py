@@ -51,8 +51,8 @@ class Model:
     width: int = 32
     state: int = 32
     draws: int = 32  # how often each story is read in a training step, with hard attention
-    curiosity: float = 0.05  # how much the picks' entropy is worth at first …
-    curious: int = 20  # … and the epoch from which it is worth nothing
+    curiosity: float = 0.05  # what a nat of the picks' divergence from recency costs at first …
+    curious: int = 60  # … and the epoch from which it costs nothing
 
     def build(self, words: int, answers: int) -> Reader:
         return Reader(ReaderConfig(words, answers, hops=self.hops, width=self.width, state=self.state, attention=self.attention))
