@@ -18,15 +18,20 @@ from timing import Row, Table, alternate, extra_memory, main
 N, HEADS, D = 16_384, 8, 64
 
 
-def everything() -> list[regard.Reading]:
+def everything(n: int = N) -> list[regard.Reading]:
+    """One of every reading the library has."""
     from regard import readings
 
+    positions = torch.arange(n)
     return [
         readings.Entropy(),
         readings.Received(),
         readings.TopK(4),
         readings.Distance(),
-        readings.Pooled(),
+        readings.At((positions - 1).clamp(min=0)),
+        readings.Same(positions % 100),
+        readings.Pooled(64, 64),
+        readings.Rows([0, n // 2, n - 1]),
         readings.MaxLogit(),
         readings.Sink(),
         readings.ValueNorm(),
@@ -39,16 +44,16 @@ def inputs(n: int) -> tuple[torch.Tensor, ...]:
 
 
 def measure() -> None:
-    regard.observe(*inputs(64), mask=regard.causal(), readings=everything())
+    regard.observe(*inputs(64), mask=regard.causal(), readings=everything(64))
     given = inputs(N)
-    print(extra_memory(lambda: regard.observe(*given, mask=regard.causal(), readings=everything())))
+    print(extra_memory(lambda: regard.observe(*given, mask=regard.causal(), readings=everything(N))))
 
 
 @torch.no_grad()
 def readings() -> Table:
     table = Table("readings", "What does looking cost: all readings beside SDPA that shows nothing?")
     q, k, v = inputs(N)
-    mask, wanted = regard.causal(), everything()
+    mask, wanted = regard.causal(), everything(N)
     times = alternate(
         {"ours": lambda: regard.observe(q, k, v, mask=mask, readings=wanted), "torch SDPA": lambda: sdpa(q, k, v, is_causal=True)}, rounds=3
     )
