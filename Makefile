@@ -50,6 +50,10 @@ check: $(STAMP)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Every comparison, ours and the peers' in the same run; wants a quiet machine.
+bench: $(STAMP)/installed
+	$(BIN)/python benchmarks/all.py
+
 format: $(STAMP)/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
