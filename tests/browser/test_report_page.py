@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from regard.colours import blue, hexadecimal
+from regard.models import Gpt, GptConfig
 from regard.sight.alignment_view import alignment_html
 from regard.sight.payload import build_payload
 from regard.sight.proof import Proof
 from regard.sight.report import page, to_html
 from regard.sight.sighting import Missed, Sighting
+from regard.sight.watch import watch
 from sightings import WORDS, long, translated, watched
 
 Show = Callable[..., Any]
@@ -348,6 +350,31 @@ def test_a_server_may_give_exact_tiles(show: Show) -> None:
     assert q0 <= 2000 < q1
 
 
+def test_the_chosen_head_of_a_deep_model_is_in_sight(show: Show) -> None:
+    view = show(page(build_payload(watched(WORDS[:3], layers=24, labels=False)), lang="en"), fragment="#layer=0&head=0")
+    for _ in range(3):
+        view.keyboard.press("{")
+    assert state(view)["entry"] == 21
+    until(view, "document.querySelector('.rv-gridbox').scrollTop > 0")
+    box, chosen = view.locator(".rv-gridbox").bounding_box(), view.locator(".rv-grid").bounding_box()
+    row = chosen["y"] + chosen["height"] * 21.5 / 24
+    assert box["y"] < row < box["y"] + box["height"]
+
+
+def test_a_generation_is_walked_step_by_step(show: Show) -> None:
+    torch.manual_seed(0)
+    model = Gpt(GptConfig(vocabulary=20, d_model=16, heads=2, layers=2, context=16)).eval()
+    with watch(model) as seen:
+        model.generate(torch.tensor([[1, 2, 3]]), max_new=3, temperature=0)
+    view = show(page(build_payload(seen), lang="en"), fragment="#layer=1&call=2&head=1")
+    assert view.locator(".rv-card h2").inner_text() == "Layer 1 · Head 1 · Step 2"
+    shown = [float(text) for text in view.locator(".rv-list .rv-num").all_inner_texts()]
+    assert shown == pytest.approx(seen.head(1, 1, call=2).tile()[0].sort(descending=True).values.tolist(), abs=6e-4)
+    assert "call=2" in view.locator(".rv-python code").inner_text()
+    view.locator(".rv-pick select").nth(2).select_option("0")
+    assert view.locator(".rv-card h2").inner_text() == "Layer 1 · Head 1 · Step 0"
+
+
 def test_two_texts_stand_apart_in_cross_attention(show: Show) -> None:
     seen = translated()
     layer = next(one.layer for one in seen if one.kind == "cross")
@@ -373,6 +400,13 @@ def test_an_alignment_shows_partners_from_either_side(show: Show) -> None:
     view.evaluate(FRAME)
     assert view.locator(".rv-list .rv-num").first.inner_text() == "0.930"
     assert view.locator(".rv-list .rv-word").first.inner_text().startswith("love")
+    view.mouse.move(2, 2)
+    above.focus()
+    view.keyboard.press("ArrowRight")
+    view.keyboard.press("ArrowRight")
+    view.evaluate(FRAME)
+    assert view.locator(".rv-said").inner_text().startswith("中")
+    assert view.locator(".rv-list .rv-num").first.inner_text() == "0.520"
     with view.expect_download() as waiting:
         view.locator(".rv-save summary").click()
         view.locator(".rv-save [data-kind=svg][data-which=lines]").click()

@@ -40,6 +40,11 @@ function gridView(view) {
     const key = [list.map((e) => e.index), side, view.state.scale, view.state.form, view.dark, view.state.entry, view.state.head, hover && `${hover.e.index}.${hover.h}`, ratio].join("|");
     if (key === drawn) return;
     drawn = key;
+    const chosenRow = list.findIndex((e) => e.index === view.state.entry), y0 = TOP + chosenRow * cell, x0 = LEFT + view.state.head * cell;
+    if (!hover && chosenRow >= 0) requestAnimationFrame(() => { // the chosen head stays in sight
+      if (y0 < element.scrollTop + TOP || y0 + cell > element.scrollTop + element.clientHeight) element.scrollTop = y0 - element.clientHeight / 2;
+      if (x0 < element.scrollLeft || x0 + cell > element.scrollLeft + element.clientWidth) element.scrollLeft = x0 - element.clientWidth / 2;
+    });
     canvas.width = W * ratio; canvas.height = H * ratio; canvas.style.width = W + "px"; canvas.style.height = H + "px";
     canvas.setAttribute("aria-label", `${view.say.gridHelp} ${view.headName()}`);
     const context = canvas.getContext("2d"), style = getComputedStyle(view.root);
@@ -90,7 +95,7 @@ function headCard(view) {
     const e = view.entry, h = view.state.head, say = view.say;
     const labels = (e.labels[h] || []).slice(0, 4).map(([name, score], n) => make("span", { class: "rv-chip" + (n === 0 && score >= 0.3 ? " rv-chip-first" : "") }, make("b", { "aria-hidden": "true", text: SHAPES[name] || "●" }), ` ${labelWord(say, name)} `, make("span", { class: "rv-num", text: number(score, 2) })));
     const rows = [];
-    const put = (name, text, share) => rows.push(make("div", { class: "rv-reading" }, make("span", { text: name }), make("span", { class: "rv-meter", "aria-hidden": "true" }, share === null ? null : make("i", { css: { width: `${(100 * Math.min(1, Math.max(0, share))).toFixed(1)}%` } })), make("span", { class: "rv-num", text })));
+    const put = (name, text, share) => rows.push(make("div", { class: "rv-reading" }, make("span", { text: name }), make("span", { class: share === null ? "" : "rv-meter", "aria-hidden": "true" }, share === null ? null : make("i", { css: { width: `${(100 * Math.min(1, Math.max(0, share))).toFixed(1)}%` } })), make("span", { class: "rv-num", text })));
     if (e.means.entropy) put(say.entropy, `${number(e.means.entropy[h], 2)} ${say.nats}`, e.means.entropy[h] / Math.log(Math.max(2, e.S)));
     if (e.means.sink) put(say.sink, number(e.means.sink[h], 2), e.means.sink[h]);
     if (e.means.max_logit) put(say.max_logit, number(e.means.max_logit[h], 2), null);
@@ -98,7 +103,7 @@ function headCard(view) {
       make("h2", {}, make("i", { class: "rv-dot", "aria-hidden": "true", css: { background: RAMP.heads[h % RAMP.heads.length] } }), view.headName()),
       make("div", { class: "rv-quiet rv-name", text: [e.name, e.mask].filter(Boolean).join(" · ") }),
       make("div", { class: "rv-chips" }, labels),
-      ...rows, e.distance ? profile(e, h) : "");
+      ...rows, e.distance && e.self ? profile(e, h) : ""); // how far has no meaning between two texts
   }
   // Mean weight by distance, nearest in the middle: to the left what lies before the query.
   function profile(e, h) {

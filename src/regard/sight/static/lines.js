@@ -112,6 +112,14 @@ function linesView(view) {
     row.addEventListener("pointerleave", () => view.leave());
   }
   above.addEventListener("focus", () => { if (view.state.k === null) view.look(view.state.q, 0, "key"); else view.look(view.state.q, view.state.k, "key"); });
+  above.addEventListener("keydown", (event) => { // here the arrows walk the keys: who looks at this word
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !spots.key.n) return;
+    event.preventDefault(); event.stopPropagation();
+    const slot = Math.max(0, Math.min(spots.key.n - 1, (view.state.k === null ? -1 : slotOf(view.state.k) ?? -1) + step)), x = spots.key.mid(slot);
+    if (x < strip.scrollLeft + 20 || x > strip.scrollLeft + strip.clientWidth - 20) strip.scrollLeft = x - strip.clientWidth / 2;
+    view.look(view.state.q, keyOf(slot), "key");
+  });
   strip.addEventListener("scroll", () => requestAnimationFrame(draw));
   return { element, draw };
 }

@@ -63,7 +63,7 @@ function patternView(view) {
 
     // Labels where a cell is tall enough for a word; otherwise numbers of places.
     const guess = Math.min(44, (room - 120) / box.w, Math.max(320, Math.min(680, window.innerHeight * 0.72)) / box.h);
-    const words = guess >= 12;
+    const words = guess >= 9.5;
     const widest = (side, from, n) => { let m = 0; for (let i = Math.floor(from); i < from + n; i++) m = Math.max(m, context.measureText(shown(labelOf(side, i))).width); return Math.min(112, m); };
     margin.left = words ? widest("y", box.y0, box.h) + 12 : 52;
     const slanted = words && widest("x", box.x0, box.w) > guess - 6;
@@ -120,6 +120,7 @@ function patternView(view) {
     const what = grid && grid.pooled ? view.say.pooledCell(number(e.L / grid.rows, 0), number(e.S / grid.cols, 0)) : view.say.exactCell;
     const part = box.w < across() || box.h < down() ? ` · ${span(form === "row" ? "y" : "x", view.say.query)} · ${span(form === "row" ? "x" : "y", view.say.key)}` : "";
     range.textContent = what + part;
+    if (view.zoomed) view.zoomed();
   }
   function span(side, word) { const a = Math.floor(side === "x" ? box.x0 : box.y0), b = Math.ceil(side === "x" ? box.x0 + box.w : box.y0 + box.h) - 1; return `${word} ${count(a)}–${count(b)}`; }
   function shown(piece) { const t = piece.text || "␣"; return (t.length > 16 ? t.slice(0, 15) + "…" : t) + (piece.part ? ` ${piece.part[0]}/${piece.part[1]}` : ""); }

@@ -33,7 +33,7 @@ const SPEECH = {
     lang: "zh-CN", other: "English", otherTitle: "Switch to English",
     pattern: "图样", words: "词句", stacked: "逐行", lines: "连线", heads: "注意力头", layer: "层", head: "头", step: "步",
     rowForm: "每行和为 1", columnForm: "每列和为 1", form: "形式",
-    rowTitle: "行形式：查询在下，键在右", columnTitle: "教科书的列形式：键向下，查询向右",
+    rowTitle: "行形式：查询向下，键向右", columnTitle: "教科书的列形式：键向下，查询向右",
     linear: "线性", log: "对数", rank: "名次", scale: "刻度", theme: "明暗", light: "亮", dark: "暗", auto: "自动",
     search: "查找词元", found: (i, n) => `第 ${i} 个，共 ${n} 个`, none: "未找到", keys: "按键", save: "保存", link: "复制链接", copied: "已复制",
     copy: "复制", query: "查询", key: "键", queries: "个查询", keysWord: "个键", weight: "权重", mass: "权重之和", masked: "被掩码",

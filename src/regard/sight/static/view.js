@@ -97,6 +97,7 @@ async function regardView(element, payload, options = {}) {
   Object.assign(parts, { pattern: patternView(view), words: wordsView(view), stacked: stackedView(view), lines: linesView(view), grid: gridView(view), card: headCard(view), numbers: numbersView(view, options) });
   const el = frame(view, parts, { VIEWS, options, python });
   root.append(el.frame);
+  view.zoomed = el.drawPython;
 
   const queue = new Set();
   function refresh(what) {
