@@ -61,11 +61,16 @@ def gpt_oss() -> Any:
     return transformers.GptOssForCausalLM(transformers.GptOssConfig(**GROUPED, **more))
 
 
+def llama4() -> Any:
+    more = {"head_dim": 8, "attention_chunk_size": 4, "num_local_experts": 2, "intermediate_size_mlp": 64}
+    return transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**GROUPED, **more))
+
+
 def bert() -> Any:
     return transformers.BertModel(transformers.BertConfig(**SMALL))
 
 
-DECODERS = {"gpt2": gpt2, "llama": llama, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "gpt_oss": gpt_oss}
+DECODERS = {"gpt2": gpt2, "llama": llama, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "gpt_oss": gpt_oss, "llama4": llama4}
 
 
 def made(build: Any) -> Any:
@@ -263,6 +268,74 @@ def test_the_name_regard_is_public() -> None:
     plain = model(**inputs).logits
     model.set_attn_implementation("regard")
     same(model(**inputs).logits, plain, inputs["attention_mask"])
+
+
+def test_packed_documents() -> None:
+    """Positions that start again are several texts in one row: no query sees another's keys."""
+    model, ids = made(llama), torch.randint(3, 97, (1, 9))
+    place = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 0, 1]])
+    with torch.no_grad():
+        plain = model(ids, position_ids=place, use_cache=False).logits
+        with eager(model) as truth:
+            model(ids, position_ids=place, use_cache=False)
+        with watch(model) as seen:
+            same(model(ids, position_ids=place, use_cache=False).logits, plain)
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
+    assert "documents" in repr(seen[0].mask)
+
+
+def test_a_mask_no_rule_is_known_for() -> None:
+    model = made(llama)
+    may = torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(0)) > 0.4
+    may |= torch.eye(9, dtype=torch.bool)
+    inputs = {"input_ids": torch.randint(3, 97, (2, 9)), "attention_mask": may}
+    with torch.no_grad():
+        plain = model(**inputs).logits
+        with watch(model) as seen:
+            same(model(**inputs).logits, plain)
+    tile = seen.head(1, 2).tile(batch=1)
+    assert bool((tile[~may[1, 0]] == 0).all())
+    assert torch.allclose(tile.sum(-1), torch.ones(9), atol=1e-5)
+
+
+def small(name: str) -> Any:
+    c, m = {}, transformers
+    few = {"vocab_size": 97, "hidden_size": 32, "n_layer": 2, "n_head": 4}
+    c["bloom"] = lambda: m.BloomModel(m.BloomConfig(**few))
+    c["deberta"] = lambda: m.DebertaV2Model(m.DebertaV2Config(**SMALL))
+    c["xlnet"] = lambda: m.XLNetModel(m.XLNetConfig(vocab_size=97, d_model=32, n_layer=2, n_head=4, d_inner=64))
+    c["mixtral"] = lambda: m.MixtralModel(m.MixtralConfig(**GROUPED, num_local_experts=4))
+    c["albert"] = lambda: m.AlbertModel(m.AlbertConfig(**SMALL, embedding_size=16))
+    c["modernbert"] = lambda: m.ModernBertModel(m.ModernBertConfig(**SMALL, local_attention=4, global_attn_every_n_layers=2))
+    return made(c[name])
+
+
+@pytest.mark.parametrize("name", ["bloom", "deberta", "xlnet"])
+@torch.no_grad()
+def test_models_with_attention_of_their_own_are_named(name: str) -> None:
+    model = small(name)
+    plain = model(**text())[0]
+    with watch(model) as seen:
+        assert torch.equal(model(**text())[0], plain)
+    assert len(seen) == 0
+    assert len(seen.missed) == 2
+    assert "0" in seen.missed[0].name
+    assert "ttention" in seen.missed[0].name
+
+
+@pytest.mark.parametrize("name", ["mixtral", "albert", "modernbert"])
+@torch.no_grad()
+def test_routers_shared_layers_and_local_encoders(name: str) -> None:
+    model = small(name)
+    with eager(model) as truth:
+        plain = model(**text())[0]
+    with watch(model) as seen:
+        same(model(**text())[0], plain, text()["attention_mask"])
+    assert seen.missed == ()
+    assert [(one.layer, one.call) for one in seen] == [(0, 0), (1, 0)]
+    for one, p in zip(seen, truth, strict=True):
+        check(one, p)
 
 
 def test_masks_stay_rules() -> None:

@@ -17,7 +17,7 @@ from ..kernels.spec import Spec, accumulator
 from .zoom import Zoom
 
 ROWS = 128  # sampled per head
-_ENTRIES = 1 << 20  # float64 numbers of a pattern held at once
+_ENTRIES = 1 << 21  # float64 numbers of a pattern held at once
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _row_sum_error(spec: Spec, lse: Tensor | None, mass: Tensor) -> float:
 
 
 def _output_error(spec: Spec, lse: Tensor | None, output: Tensor, chosen: range | list[int]) -> tuple[float, float, float]:
-    """The largest error, the largest error over Σp|v|, and the largest |score|, on some rows of all heads."""
+    """The largest error, the largest error over Σ p·max|v|, and the largest score in size, on some rows of all heads."""
     B, h, _, S = spec.sizes
     step = max(1, _ENTRIES // max(1, S))  # rows at once
     error = relative = peak = 0.0
@@ -91,16 +91,15 @@ def _output_error(spec: Spec, lse: Tensor | None, output: Tensor, chosen: range 
         together = len(rows) * S * B * h <= _ENTRIES
         parts = [(slice(None), list(range(h)))] if together else [(slice(b, b + 1), [i]) for b in range(B) for i in range(h)]
         for batch, heads in parts:
-            p, z = zoom.weights(batch, heads, lse)
+            p, high = zoom.weights(batch, heads, lse)
             value = spec.value[batch][:, [i // spec.group for i in heads]].to(zoom.dtype)
             value = value if bool(value.sum().isfinite()) else value.nan_to_num(0, 0, 0)
-            off = (p @ value - output[batch][:, heads][:, :, zoom.index].to(zoom.dtype)).abs()
-            worst = off.max()
-            error = max(error, float(worst)) if not bool(worst.isnan()) else math.nan
-            size = p @ value.abs() + torch.finfo(torch.float32).tiny
-            relative = max(relative, float((off / size).max())) if not math.isnan(error) else math.nan
-            seen = z[z.isfinite()]
-            peak = max(peak, float(seen.abs().max()) if seen.numel() else 0.0)
-            if math.isnan(error):
-                return error, math.nan, peak
+            off = (p @ value - output[batch][:, :, zoom.index][:, heads].to(zoom.dtype)).abs().amax(-1)  # (B, h, n)
+            size = (p @ value.abs().amax(-1, keepdim=True)).squeeze(-1)  # no output of the row can be larger
+            worst = float(off.max())
+            if math.isnan(worst):
+                return math.nan, math.nan, peak
+            error = max(error, worst)
+            relative = max(relative, float((off / (size + torch.finfo(torch.float32).tiny)).max()))
+            peak = max(peak, float(high.masked_fill(high == -math.inf, 0).abs().max()))
     return error, relative, peak

@@ -24,14 +24,14 @@ class Zoom:
         device = spec.query.device
         self.dtype = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
         self.index = torch.tensor(list(rows), dtype=torch.int64, device=device)
-        self.visible = self._visible()
+        self.hidden = self._hidden()
         self.bias = self._bias()
 
     def scores(self, batch: slice, heads: Sequence[int]) -> Tensor:
         """z (B, h, n, s) of some batches and heads: scores over temperature, −∞ where masked."""
         spec = self.spec
         pick = torch.tensor(list(heads), device=spec.query.device)
-        query = spec.query[batch].index_select(1, pick).index_select(2, self.index)
+        query = spec.query[batch].index_select(2, self.index).index_select(1, pick)
         key = spec.key[batch].index_select(1, pick // spec.group)[:, :, self.cols.start : self.cols.stop]
         if spec.score is None:
             z = (query.to(self.dtype) * spec.scale) @ key.to(self.dtype).mT
@@ -45,19 +45,24 @@ class Zoom:
         if self.bias is not None:
             z = z + _part(self.bias, batch, pick).to(self.dtype)
         beta = spec.beta
-        z = z * (beta.to(self.dtype).expand(spec.query.shape[1])[pick].view(-1, 1, 1) if isinstance(beta, Tensor) else beta)
-        return z if self.visible is None else z.masked_fill(~_part(self.visible, batch, pick), -math.inf)
+        if isinstance(beta, Tensor):
+            z = z * beta.to(self.dtype).expand(spec.query.shape[1])[pick].view(-1, 1, 1)
+        elif beta != 1:
+            z = z * beta
+        return z if self.hidden is None else z.masked_fill_(_part(self.hidden, batch, pick), -math.inf)
 
     def weights(self, batch: slice, heads: Sequence[int], lse: Tensor | None) -> tuple[Tensor, Tensor]:
-        """p and z (B, h, n, s). Softmax weights by the lse (B, h, L) of the run; other choices from whole rows."""
+        """p (B, h, n, s) and the largest score of each row (B, h, n). Softmax weights by the lse (B, h, L) of the run; other choices
+        from whole rows."""
         z = self.scores(batch, heads)
+        high = z.amax(-1)
         if lse is None or not isinstance(self.spec.choice.distribution(), Softmax):
-            return self.spec.choice.distribution().dense(z), z
+            return self.spec.choice.distribution().dense(z), high
         known = lse[batch][:, list(heads)].index_select(2, self.index).to(self.dtype).unsqueeze(-1)
-        return (z - known.masked_fill(known == -math.inf, 0)).exp(), z
+        return z.sub_(known.masked_fill(known == -math.inf, 0)).exp_(), high
 
-    def _visible(self) -> Tensor | None:
-        """Who sees whom, (B|1, h|1, n, s); None where everyone sees everyone."""
+    def _hidden(self) -> Tensor | None:
+        """Who does not see whom, (B|1, h|1, n, s); None where everyone sees everyone."""
         spec = self.spec
         if spec.mask is None:
             return None
@@ -69,7 +74,7 @@ class Zoom:
                 seen = torch.full((1, 1, 1, 1), seen == "all", device=device)
             parts.append(seen.expand(*seen.shape[:2], len(run), len(self.cols)))
         lead = (max(p.shape[0] for p in parts), max(p.shape[1] for p in parts))
-        return torch.cat([p.expand(*lead, -1, -1) for p in parts], 2)
+        return ~torch.cat([p.expand(*lead, -1, -1) for p in parts], 2)
 
     def _bias(self) -> Tensor | None:
         bias, spec = self.spec.bias, self.spec
