@@ -54,6 +54,13 @@ check: $(STAMP)/installed
 bench: $(STAMP)/installed
 	$(BIN)/python benchmarks/all.py
 
+# The C++ kernels alone, from a small driver, under the address and undefined-behaviour sanitizers.
+sanitize: $(STAMP)/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/sanitize -G Ninja -DREGARD_DRIVER=ON -DCMAKE_BUILD_TYPE=None \
+	  -DCMAKE_CXX_FLAGS="-g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize
+	build/sanitize/driver
+
 format: $(STAMP)/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

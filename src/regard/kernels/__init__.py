@@ -15,12 +15,13 @@ KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused
 _COMPILED = (KERNELS["native"], KERNELS["fused"], KERNELS["streamed"])
 _TORCH = (KERNELS["fused"], KERNELS["streamed"])
 _SMALL = (KERNELS["fused"], KERNELS["native"], KERNELS["streamed"])
+_HERE = instruction_set() is not None  # asked once: a compiled graph cannot call into the extension
 SMALL = 1 << 22  # multiplications below which a call costs more than its arithmetic, and torch's own door is the shortest
 
 
 def order(spec: Spec) -> tuple[Kernel, ...]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
-    if spec.query.device.type != "cpu" or instruction_set() is None:
+    if spec.query.device.type != "cpu" or not _HERE:
         return _TORCH
     # Torch follows gradients in C++, we in Python: with a gradient the shortest door stays shortest a little longer.
     small = spec.work < 4 * SMALL if spec.needs_grad else spec.work < SMALL and spec.mask is None

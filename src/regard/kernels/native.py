@@ -16,7 +16,7 @@ from . import native_ops as ops
 from . import native_pairs, native_read
 from .reference import pick
 from .spec import Result, Spec
-from .streamed import Streamed, _twice
+from .streamed import Streamed, differentiate_twice
 
 _STREAMED = Streamed()
 
@@ -159,7 +159,7 @@ class _Autograd(torch.autograd.Function):
         if torch.is_grad_enabled():
             query, key, value, key_bias, sinks = inputs
             everything = [query, key, value, key_bias, None, None, sinks]
-            twice = _twice(ctx.spec, everything, output.new_empty(0), d_out, d_lse, None)
+            twice = differentiate_twice(ctx.spec, everything, output.new_empty(0), d_out, d_lse, None)
             return (None, None, None, *twice[:4], twice[6])
         if d_out is None:
             d_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)

@@ -14,7 +14,7 @@ from ..scores import Additive, Gaussian
 from . import native_ops as ops
 from .native_ops import address, empty_output, score_arguments, view
 from .spec import Spec
-from .streamed import _twice
+from .streamed import differentiate_twice
 
 
 def refuses(spec: Spec) -> str | None:
@@ -135,7 +135,7 @@ class _Autograd(torch.autograd.Function):
         query, key, value, vector, sinks, output, lse = ctx.saved_tensors
         if torch.is_grad_enabled():
             everything = [query, key, value, None, None, None, sinks, vector]
-            twice = _twice(ctx.spec, everything, output.new_empty(0), d_out, d_lse, None)
+            twice = differentiate_twice(ctx.spec, everything, output.new_empty(0), d_out, d_lse, None)
             return (None, None, None, *twice[:3], twice[7], twice[6])
         if d_out is None:
             d_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)

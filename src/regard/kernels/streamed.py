@@ -252,11 +252,11 @@ class _Autograd(torch.autograd.Function):
         spec: Spec = ctx.spec
         d_out, d_lse, d_picked = grads[:3]
         if torch.is_grad_enabled():
-            return (None, *_twice(spec, inputs, index, d_out, d_lse, d_picked))
+            return (None, *differentiate_twice(spec, inputs, index, d_out, d_lse, d_picked))
         return (None, *Backward(spec, inputs, ctx.needs_input_grad[1:]).run(output, lse, index, d_out, d_lse, d_picked))
 
 
-def _twice(
+def differentiate_twice(
     spec: Spec, inputs: list[Tensor | None], index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
 ) -> list[Tensor | None]:
     """Gradients that can be differentiated again, by the dense form: quadratic memory, said aloud."""

@@ -194,7 +194,7 @@ class Mask(ABC):
         memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
         if key in memo:
             return memo[key]  # type: ignore[no-any-return]
-        if torch.is_inference_mode_enabled():
+        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
             with torch.inference_mode(False):  # an inference tensor kept here could not be used in training later
                 made = build()
         else:

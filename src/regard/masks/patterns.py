@@ -240,6 +240,10 @@ def _aligned(align: str) -> Align:
     return "end" if align == "end" else "start"
 
 
+# Masks do not change, so everyone who asks for a triangle shares one, and with it the ranges it remembers.
+_CAUSAL: dict[Align, Band] = {"end": Band(None, 0, "end"), "start": Band(None, 0, "start")}
+
+
 def causal(align: Align = "end") -> Mask:
     """A query sees itself and what came before: key j ≤ i + S − L with align="end", j ≤ i with "start".
 
@@ -250,7 +254,7 @@ def causal(align: Align = "end") -> Mask:
     >>> causal(align="start").dense(2, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0]]
     """
-    return Band(None, 0, _aligned(align))
+    return _CAUSAL[_aligned(align)]
 
 
 def window(left: int | None, right: int | None, align: Align = "end") -> Mask:
