@@ -13,7 +13,7 @@ function svgOf(view, which) {
   let W = 640, H = 60;
   const PAD = 16;
   say(PAD, 26, [view.title(), view.headName()].filter(Boolean).join(" · "), { "font-weight": 600 });
-  let y = 48;
+  let y = 60;
   if (which === "pattern") ({ W, H } = svgPattern());
   else if (which === "lines") ({ W, H } = svgLines());
   else ({ W, H } = svgWords(which === "stacked"));
@@ -29,23 +29,30 @@ function svgOf(view, which) {
     const side = small ? 26 : Math.max(1, 560 / Math.max(across, down));
     const xs = Array.from({ length: small ? across : 0 }, (_, i) => label(row ? view.sight.keyPiece(e, i) : view.sight.queryPiece(e, i)));
     const ys = Array.from({ length: small ? down : 0 }, (_, i) => label(row ? view.sight.queryPiece(e, i) : view.sight.keyPiece(e, i)));
-    const left = PAD + Math.max(0, ...ys.map(wide)) + (small ? 8 : 0), top = y + Math.max(0, ...xs.map(wide)) * 0.72 + 12;
+    const left = PAD + (small ? Math.max(0, ...ys.map(wide)) + 8 : 48), top = y + Math.max(0, ...xs.map(wide)) * 0.72 + 12;
     const current = row ? (i) => i === q : () => false, currentX = row ? () => false : (i) => i === q;
     ys.forEach((t, i) => say(left - 6, top + (i + 0.5) * side + 5, t, { "text-anchor": "end", fill: current(i) ? red : ink }));
     xs.forEach((t, i) => say(0, 0, t, { transform: `translate(${(left + (i + 0.6) * side).toFixed(1)} ${(top - 6).toFixed(1)}) rotate(-45)`, fill: currentX(i) ? red : ink, x: 0, y: 0 }));
+    const masked = Array.from({ length: across * down }, (_, n) => (row ? grid.get(Math.floor(n / across), n % across) : grid.get(n % across, Math.floor(n / across)))).some((w) => w < 0);
+    if (masked) {
+      out.push(make("svg:defs", {}, make("svg:pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, make("svg:path", { d: "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", stroke: v("--hatch"), "stroke-width": 1 }))));
+      put("rect", { x: left, y: top, width: across * side, height: down * side, fill: "url(#hatch)" });
+    }
     if (small) {
-      put("path", { d: "", id: "none" });
       for (let j = 0; j < down; j++) for (let i = 0; i < across; i++) {
         const w = row ? grid.get(j, i) : grid.get(i, j), x0 = left + i * side, y0 = top + j * side;
-        if (w < 0) put("path", { d: `M${x0} ${y0 + side}L${x0 + side} ${y0}`, stroke: v("--faint"), "stroke-width": 1 });
-        else put("rect", { x: x0, y: y0, width: side, height: side, fill: rampColour(view.place(w), view.dark) }, `${xs[i]}: ${w}`);
+        if (w >= 0) put("rect", { x: x0, y: y0, width: side, height: side, fill: rampColour(view.place(w), view.dark) }, `${xs[i]}: ${w}`);
       }
       out.filter((n) => n.tagName === "rect" && n.textContent).forEach((n) => { const t = n.textContent; n.replaceChildren(make("svg:title", { text: t })); });
     } else {
       const c = make("canvas", {}); c.width = across; c.height = down;
       const context = c.getContext("2d");
-      for (let j = 0; j < down; j++) for (let i = 0; i < across; i++) { const w = row ? grid.get(j, i) : grid.get(i, j); context.fillStyle = w < 0 ? v("--masked") : rampColour(view.place(w), view.dark); context.fillRect(i, j, 1, 1); }
+      for (let j = 0; j < down; j++) for (let i = 0; i < across; i++) { const w = row ? grid.get(j, i) : grid.get(i, j); if (w >= 0) { context.fillStyle = rampColour(view.place(w), view.dark); context.fillRect(i, j, 1, 1); } }
       put("image", { x: left, y: top, width: across * side, height: down * side, href: c.toDataURL("image/png"), "image-rendering": "pixelated" });
+      for (const [n, horizontal] of [[row ? e.S : e.L, true], [row ? e.L : e.S, false]]) for (let i = 0; i < n; i += nice(n / 6)) {
+        const at = ((i + 0.5) / n) * (horizontal ? across : down) * side;
+        say(horizontal ? left + at : left - 6, horizontal ? top - 6 : top + at + 4, count(i), { "font-size": 11, "text-anchor": horizontal ? "middle" : "end" });
+      }
     }
     put("rect", { x: left, y: top, width: across * side, height: down * side, fill: "none", stroke: v("--faint") });
     const bottom = legend(left, top + down * side + 22);
@@ -59,11 +66,20 @@ function svgOf(view, which) {
       let x = PAD;
       const word = (text, fill, back) => { const w = wide(text) + 8; if (!stacked && x + w > 720) { x = PAD; y += 28; } if (back) put("rect", { x, y: y - 17, width: w, height: 24, rx: 3, fill: back }); say(x + 4, y, text, { fill }); x += w + 3; most = Math.max(most, x); };
       if (own < 0) { word(label(view.sight.queryPiece(e, i)), red, null); x += 12; }
-      const near = e.S <= 400 ? Array.from({ length: e.S }, (_, k) => k) : row.pairs.map((p) => p[0]).concat(own < 0 ? [] : [own]).sort((a, b) => a - b);
-      for (const k of near) { const s = shade(k); word(label(view.sight.keyPiece(e, k)), k === own ? red : s.place > 0 ? rampInk(s.place, view.dark) : ink, k !== own && s.place > 0 ? rampColour(s.place, view.dark) : null); }
+      const near = e.S <= 400 ? Array.from({ length: e.S }, (_, k) => k) : around(row.pairs.map((p) => p[0]).concat(own < 0 ? [] : [own]));
+      let last = -1;
+      for (const k of near) {
+        if (k > last + 1 && near.length < e.S) word("…", quiet, null);
+        last = k;
+        const s = shade(k); word(label(view.sight.keyPiece(e, k)), k === own ? red : s.place > 0 ? rampInk(s.place, view.dark) : ink, k !== own && s.place > 0 ? rampColour(s.place, view.dark) : null); }
       y += 30;
     }
-    return { W: most + PAD, H: legend(PAD, y + 4) };
+    return { W: Math.max(most + PAD, 240), H: legend(PAD, y + 4) };
+  }
+  function around(keys) { // a long text is quoted only where it is looked at
+    const near = new Set();
+    for (const k of keys) for (let i = Math.max(0, k - 3); i <= Math.min(e.S - 1, k + 3); i++) near.add(i);
+    return [...near].sort((a, b) => a - b);
   }
   function svgLines() {
     const shownKeys = Math.min(e.S, 200), shownQueries = Math.min(e.L, 200);
@@ -71,9 +87,13 @@ function svgOf(view, which) {
     const keys = spread(shownKeys, (i) => view.sight.keyPiece(e, i)), queries = spread(shownQueries, (i) => view.sight.queryPiece(e, i));
     const room = Math.max(...[keys, queries].map((r) => (r.length ? r[r.length - 1].mid + wide(r[r.length - 1].t) / 2 + 24 : 0)));
     for (const r of [keys, queries]) { const shift = (room - (r.length ? r[r.length - 1].mid + wide(r[r.length - 1].t) / 2 + 24 : 0)) / 2; r.forEach((w) => { w.mid += shift; }); }
+    const links = [];
     for (let i = 0; i < shownQueries; i++) for (const [k, w] of view.sight.row(e, head, i).pairs) {
       if (w < 0.02) break;
-      if (k < shownKeys) put("path", { d: `M${keys[k].mid.toFixed(1)} ${y + 12}C${keys[k].mid.toFixed(1)} ${y + 80} ${queries[i].mid.toFixed(1)} ${y + 80} ${queries[i].mid.toFixed(1)} ${y + 148}`, fill: "none", stroke: rampColour(view.place(w), view.dark), "stroke-width": (0.75 + 5 * Math.sqrt(view.place(w))).toFixed(2) });
+      if (k < shownKeys) links.push([w, i, k]);
+    }
+    for (const [w, i, k] of links.sort((a, b) => a[0] - b[0])) {
+      put("path", { d: `M${keys[k].mid.toFixed(1)} ${y + 12}C${keys[k].mid.toFixed(1)} ${y + 80} ${queries[i].mid.toFixed(1)} ${y + 80} ${queries[i].mid.toFixed(1)} ${y + 148}`, fill: "none", stroke: rampColour(view.place(w), view.dark), "stroke-width": (0.75 + 5 * Math.sqrt(view.place(w))).toFixed(2) });
     }
     keys.forEach((w) => say(w.mid, y + 4, w.t, { "text-anchor": "middle" }));
     queries.forEach((w, i) => say(w.mid, y + 166, w.t, { "text-anchor": "middle", fill: i === q ? red : ink }));
