@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 BIASES = frozenset(
-    {"query", "key", "value", "output", "up", "down", "head", "router", "experts", "query_key_norm", "projection", "compressed"}
+    {"query", "key", "value", "output", "up", "down", "head", "decoder", "router", "experts", "query_key_norm", "projection", "compressed"}
 )
 ATTENTION_BIASES = frozenset({"query", "key", "value", "output"})
 MLP_BIASES = frozenset({"up", "down"})
@@ -57,10 +57,10 @@ class Architecture:
     position: Literal["learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "learned"
     positions: int = 0  # rows of a learned table
     relative_buckets: int = 0  # rows of a learned bias table, one column a head, one table a stack
-    late_positions: bool = False  # the table has the model's width where the embedding has another
     token_types: int = 0
     embedding_width: int = 0  # 0: width
-    embedding_projection: bool = False  # a matrix between the two widths; always there when they differ
+    # A matrix between the two widths: before the layers, or (OPT) before and after them with the positions added between.
+    embedding_projection: Literal["none", "in", "both"] = "none"
     tied: bool = True  # the unembedding is the embedding's transpose
     head: Literal["language", "masked", "none"] = "language"
     pooler: bool = False
@@ -109,7 +109,8 @@ class Architecture:
         self._default("embedding_width", self.width)
         self._default("shared_layers", self.layers)
         self._default("windows", (None,) * self.layers)
-        self._default("embedding_projection", self.embedding_width != self.width)
+        if self.embedding_width != self.width and self.embedding_projection == "none":
+            object.__setattr__(self, "embedding_projection", "in")
         if self.heads % self.kv_heads:
             raise ConfigError(f"{self.heads} heads cannot share {self.kv_heads} key-value heads; expected a divisor of {self.heads}")
         if len(self.windows) != self.layers:

@@ -42,7 +42,7 @@ def _opt(c: Fields) -> Shape:
         "vocabulary": c.count("vocab_size"),
         "mlp_width": c.count("ffn_dim"),
         "positions": c.count("max_position_embeddings") + 2,  # its table starts two rows late
-        "late_positions": True,
+        "embedding_projection": "both" if c.size("word_embed_proj_dim") not in (0, c.count("hidden_size")) else "none",
         "wide_softmax": True,
         "activation": c.text("activation_function"),
         "biases": biased(c.flag("enable_bias"), ATTENTION_BIASES | MLP_BIASES),

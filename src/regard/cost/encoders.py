@@ -8,7 +8,9 @@ from regard.cost.architecture import ATTENTION_BIASES, MLP_BIASES, ConfigError
 from regard.cost.fields import Family, Fields, Shape
 
 
-def _bert(c: Fields) -> Shape:
+def _bert(c: Fields, *, decoder_bias: bool = True) -> Shape:
+    # Untied, the head holds a bias of its own and one more in the map it calls decoder; ELECTRA's has no such map.
+    twice = frozenset({"decoder"}) if decoder_bias and not c.flag("tie_word_embeddings") else frozenset()
     return {
         "layers": c.count("num_hidden_layers"),
         "width": c.count("hidden_size"),
@@ -19,7 +21,7 @@ def _bert(c: Fields) -> Shape:
         "token_types": c.size("type_vocab_size"),
         "embedding_width": c.size("embedding_size") if "embedding_size" in c else 0,
         "activation": c.text("hidden_act"),
-        "biases": ATTENTION_BIASES | MLP_BIASES | {"head", "projection"},
+        "biases": ATTENTION_BIASES | MLP_BIASES | {"head", "projection"} | twice,
         "norm_place": "after",
         "final_norm": False,
         "embedding_norm": True,
@@ -31,7 +33,7 @@ def _bert(c: Fields) -> Shape:
 def _albert(c: Fields) -> Shape:
     if c.count("inner_group_num") != 1:
         raise ConfigError(f"field 'inner_group_num' is {c.any('inner_group_num')!r}; expected 1")
-    return {**_bert(c), "shared_layers": c.count("num_hidden_groups"), "embedding_projection": True}
+    return {**_bert(c), "shared_layers": c.count("num_hidden_groups"), "embedding_projection": "in"}
 
 
 def _distilbert(c: Fields) -> Shape:
@@ -148,7 +150,7 @@ ENCODERS: dict[str, Family] = {
         encoder=True,
     ),
     "electra": Family(
-        _bert,
+        lambda c: _bert(c, decoder_bias=False),
         _BERT | {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
         encoder=True,
     ),

@@ -88,14 +88,14 @@ def _embeddings(a: Architecture, s: Symbols) -> Iterator[Weight]:
     yield Weight("token embedding", s.vocabulary * s.embedding, rows="none")
     if a.source_vocabulary:
         yield Weight("token embedding", symbol("source_vocabulary", a.source_vocabulary) * s.embedding, rows="none")
-    width = s.d if a.late_positions else s.embedding
+    width = s.d if a.embedding_projection == "both" else s.embedding
     yield Weight("position embedding", symbol("positions", a.positions) * width, copies=quantity(s.stacks), rows="none")
     yield Weight("token types", symbol("token_types", a.token_types) * s.embedding, rows="none")
     buckets = symbol("buckets", a.relative_buckets) * s.heads
     yield Weight("relative positions", buckets, copies=quantity(s.stacks), rows="none")
     if a.embedding_norm:
         yield Weight("norms", Quantity(), s.gain * s.embedding, copies=quantity(s.stacks), rows="none")
-    if a.embedding_projection:
+    if a.embedding_projection != "none":
         yield Weight("embedding projection", s.embedding * s.d, s.d if "projection" in a.biases else Quantity())
 
 
@@ -175,11 +175,11 @@ def _ends(a: Architecture, s: Symbols) -> Iterator[Weight]:
         yield Weight("norms", Quantity(), s.gain * s.d, copies=quantity(s.stacks), rows="none")
     if a.head == "masked":
         yield Weight("head", s.d * s.embedding, s.embedding + s.gain * s.embedding, rows="logits")
-    elif a.embedding_projection and a.head == "language":
-        yield Weight("embedding projection", s.d * s.embedding, rows="logits")
+    if a.embedding_projection == "both":
+        yield Weight("embedding projection", s.d * s.embedding)
     if a.head != "none":
         yield Weight("unembedding", s.vocabulary * s.embedding, copies=quantity(0 if a.tied else 1), rows="logits")
-        if "head" in a.biases:
+        for _ in {"head", "decoder"} & a.biases:
             yield Weight("unembedding", Quantity(), s.vocabulary, rows="none")
     if a.pooler:
         yield Weight("pooler", s.d * s.d, s.d, rows="first")
