@@ -11,7 +11,7 @@ import typer
 
 
 def evaluate(
-    task: Annotated[str, typer.Argument(help="translation, lm or classify")],
+    task: Annotated[str, typer.Argument(help="translation, lm, classify or reader")],
     run: Annotated[Path, typer.Argument(help="the folder of a `regard train` run")],
     test: Annotated[list[Path], typer.Option("--test", help="the test file; twice for two parallel files", exists=True)],
     beam: Annotated[int | None, typer.Option("--beam", help="how many prefixes the search keeps; 1 is greedy", min=1)] = None,
@@ -20,7 +20,7 @@ def evaluate(
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
     """Score a model: BLEU cased and lowercased with their signatures, chrF, the score by length; or perplexity; or accuracy."""
-    jobs = {"translation": _translation, "lm": _lm, "classify": _classify}
+    jobs = {"translation": _translation, "lm": _lm, "classify": _classify, "reader": _reader}
     if task not in jobs:
         raise typer.BadParameter(f"task is {task!r}; what can be evaluated: {', '.join(jobs)}")
     try:
@@ -83,6 +83,14 @@ def _classify(run: Path, test: list[Path], beam: int | None, out: Path | None, d
     named = Classifier.open(run, device=device).classify([p.source for p in pairs])
     right = sum(label == p.target for (label, _), p in zip(named, pairs, strict=True))
     return {"texts": len(pairs), "accuracy": 100.0 * right / len(pairs)}
+
+
+def _reader(run: Path, test: list[Path], beam: int | None, out: Path | None, device: str) -> dict[str, Any]:
+    from ..text.stories import read_stories
+    from ..training.tasks.reader import StoryReader
+
+    stories = [story for file in test for story in read_stories(file)]
+    return {"questions": len(stories), **StoryReader.open(run, device=device).measure(stories)}
 
 
 def _table(result: dict[str, Any]) -> str:

@@ -386,7 +386,7 @@ def _combine(kind: type[_Joined], left: Mask, right: Mask) -> Mask:
     parts: list[Mask] = []
     for mask in (left, right):
         for part in mask.parts if isinstance(mask, kind) else (mask,):
-            if part == kills or ~part in parts:
+            if part == kills or part.__invert__() in parts:  # spelled out: a compiled graph cannot trace ~ on an object
                 return kills
             if part != keeps and part not in parts:
                 parts.append(part)
