@@ -13,6 +13,7 @@ from regard.colours import blue, contrast, hexadecimal, ink
 from regard.sight.alignment_view import alignment_html
 from regard.sight.payload import build_payload
 from regard.sight.report import component_css, component_js, page, to_html, write_html, write_page
+from regard.sight.sighting import Missed, Sighting
 from sightings import WORDS, watched
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(2)>", '"&\u2028', "$x$"]
@@ -99,6 +100,15 @@ def test_a_notebook_gets_the_same_page_in_a_frame_of_its_own() -> None:
     assert html.unescape(inside.group(1)) == page(build_payload(seen))
     assert 'sandbox="allow-scripts' in frame
     assert seen._repr_html_() == frame
+
+
+def test_an_empty_sighting_says_so(tmp_path: Path) -> None:
+    empty = Sighting("<model>", missed=(Missed("layers.0", (1, 1, 4, 4), "call attend"),))
+    assert "<iframe" not in to_html(empty)
+    assert "<model>" not in to_html(empty)
+    with pytest.raises(ValueError, match="nothing was seen.*layers.0: call attend"):
+        write_html(empty, tmp_path / "a.html")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_write_that_fails_leaves_the_old_page(tmp_path: Path) -> None:

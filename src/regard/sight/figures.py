@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.colours import blue, hexadecimal, ink, red
 
-from .maps import exact_weights, hidden_cells, map_cells
+from .maps import AGAIN, exact_weights, hidden_cells, map_cells
 from .paper import blank, box, finish, house_style, legend, plain, ramp, ruler
 from .payload import Texts
 from .pieces import Piece
@@ -52,7 +52,7 @@ def heads(
         axes = figure.subplots(len(calls), most, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
         image = None
         for row, seen in zip(axes, calls, strict=True):
-            cells = map_cells(seen, batch, 128)
+            cells = map_cells(seen, batch, 128, again=AGAIN // len(calls))
             for place, one in enumerate(row):
                 if place >= len(seen.head_ids) or cells is None:
                     one.axis("off")

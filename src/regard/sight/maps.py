@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .sighting import Seen
 
 _ENTRIES = 1 << 22  # weights of a pattern recomputed at once
-_AGAIN = 1 << 28  # weights worth recomputing for a finer map
+AGAIN = 1 << 28  # weights worth recomputing for finer maps: a few seconds
 
 
 def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: int = 0, head: int = 0) -> Tensor | None:
@@ -73,16 +73,16 @@ def exact_weights(seen: Seen, batch: int, heads: tuple[int, ...] | None = None) 
     return torch.stack([seen.head(head).tile(batch=batch) for head in heads])
 
 
-def map_cells(seen: Seen, batch: int, side: int, heads: tuple[int, ...] | None = None) -> Tensor | None:
+def map_cells(seen: Seen, batch: int, side: int, heads: tuple[int, ...] | None = None, *, again: int = AGAIN) -> Tensor | None:
     """Pooled maps (h, R, C) of some heads, R and C at most `side`: recomputed from kept queries and keys where that is finer than the
-    reading and cheap enough. None where there is neither.
+    reading and there are at most `again` weights to compute. None where there is neither.
     """
     heads = seen.head_ids if heads is None else heads
     L, S = len(seen.query_pos), len(seen.key_pos)
     R, C = min(side, L), min(side, S)
     pooled = seen.readings.get("pooled")
     fine = pooled is not None and pooled.shape[-2] >= R and pooled.shape[-1] >= C
-    if not fine and seen.kept is not None and len(heads) * L * S <= _AGAIN:
+    if not fine and seen.kept is not None and len(heads) * L * S <= again:
         return torch.stack([_from_tiles(seen, batch, head, L, S, R, C) for head in heads])
     if pooled is None:
         return None

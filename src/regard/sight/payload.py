@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.masks import Mask
 
-from .maps import exact_weights, hidden_cells, map_cells
+from .maps import AGAIN, exact_weights, hidden_cells, map_cells
 from .pieces import Piece, read_pieces
 
 if TYPE_CHECKING:
@@ -85,15 +85,22 @@ def build_payload(
 ) -> dict[str, Any]:
     """What the page needs of one text of the batch, as plain JSON values."""
     calls = list(sighting)
+    if not calls:
+        missed = "".join(f"; {name}: {advice}" for name, _, advice in sighting.missed)
+        raise ValueError(
+            f"nothing was seen, so there is nothing to draw; run the model inside the `with regard.watch(model)` block{missed}"
+        )
     blob = Blob()
     texts = Texts(sighting, batch)
     sizes = [_sizes(seen) for seen in calls]
     heads = sum(h for h, _, _ in sizes)
-    exact = 4 * sum(h * L * S for h, L, S in sizes) <= exact_bytes
+    weights = sum(h * L * S for h, L, S in sizes)
+    exact = 4 * weights <= exact_bytes
+    again = AGAIN if weights <= AGAIN else 0
     side = 256
     while side > 32 and heads * side * side > _MAP_BYTES:
         side //= 2
-    entries = [_entry(seen, batch, exact, side, blob, texts) for seen in calls]
+    entries = [_entry(seen, batch, exact, side, again, blob, texts) for seen in calls]
     depth, wide = _top_room(calls, sizes, entries, blob_bytes - blob.size)
     for seen, entry in zip(calls, entries, strict=True):
         if entry["exact"] is None and "top" in seen.readings:
@@ -174,7 +181,7 @@ def proof_json(proof: Proof) -> dict[str, Any]:
     return {name: _number(value) if isinstance(value, float) else value for name, value in asdict(proof).items()}
 
 
-def _entry(seen: Seen, batch: int, exact: bool, side: int, blob: Blob, texts: Texts) -> dict[str, Any]:
+def _entry(seen: Seen, batch: int, exact: bool, side: int, again: int, blob: Blob, texts: Texts) -> dict[str, Any]:
     h, L, S = _sizes(seen)
     entry: dict[str, Any] = {
         "layer": int(seen.layer), "call": int(seen.call), "name": str(seen.name), "kind": str(seen.kind), "heads": h, "L": L, "S": S,
@@ -185,7 +192,7 @@ def _entry(seen: Seen, batch: int, exact: bool, side: int, blob: Blob, texts: Te
     weights = exact_weights(seen, batch) if exact else None
     if weights is not None:
         entry["exact"] = blob.add(_array(_hatched(weights.float(), seen, batch)), "f4")
-    elif (cells := map_cells(seen, batch, side)) is not None:
+    elif (cells := map_cells(seen, batch, side, again=again)) is not None:
         rows, cols = cells.shape[-2:]
         top = cells.amax((-1, -2))
         entry["map"] = {

@@ -34,6 +34,8 @@ def write_html(sighting: Sighting, path: str | Path, *, batch: int = 0, title: s
 
 def to_html(sighting: Sighting, *, batch: int = 0, height: int = 820, theme: str | None = None) -> str:
     """The page in a frame, for a notebook's `_repr_html_`: its style and script cannot touch the notebook's own."""
+    if not len(sighting):
+        return f"<pre>{markup.escape(repr(sighting))}</pre>"
     inside = page(build_payload(sighting, batch=batch), theme=theme)
     return (
         f'<iframe srcdoc="{markup.escape(inside, quote=True)}" title="attention" sandbox="allow-scripts allow-downloads allow-modals" '
