@@ -106,7 +106,7 @@ def test_an_empty_sighting_says_so(tmp_path: Path) -> None:
     empty = Sighting("<model>", missed=(Missed("layers.0", (1, 1, 4, 4), "call attend"),))
     assert "<iframe" not in to_html(empty)
     assert "<model>" not in to_html(empty)
-    with pytest.raises(ValueError, match="nothing was seen.*layers.0: call attend"):
+    with pytest.raises(ValueError, match=r"nothing was seen.*layers\.0: call attend"):
         write_html(empty, tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []
 
