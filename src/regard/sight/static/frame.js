@@ -88,7 +88,7 @@ function frame(view, parts, { VIEWS, options, python }) {
     for (let i = 0; i < 128; i++) { pen.fillStyle = rampColour(i / 127, view.dark); pen.fillRect(i, 0, 1, 1); }
     [low.textContent, high.textContent] = view.legendEnds();
     hatch.textContent = say.masked; hatch.hidden = !e.mask || (!e.weights && !e.hidden);
-    work.dataset.view = state.view; panel.classList.toggle("rv-pair-up", !!options.alignment && e.L + e.S <= 30);
+    work.dataset.view = state.view; panel.classList.toggle("rv-pair-up", !!options.alignment && rowWidth(e) < root.clientWidth / 2 - 48);
     if (panel.lastChild !== parts[state.view].element) panel.replaceChildren(...(options.alignment ? [parts.lines.element] : []), parts[state.view].element);
     text.hidden = !textShown();
     if (textShown() && text.firstChild !== parts.words.element) text.replaceChildren(parts.words.element);
@@ -99,6 +99,11 @@ function frame(view, parts, { VIEWS, options, python }) {
     missed.hidden = !lost.length;
     missed.replaceChildren(...(lost.length ? [make("b", { text: say.missed }), ...lost.map((m) => make("p", { text: m.join(" · ") }))] : []));
     drawPython();
+  }
+  // Roughly how wide the longer row of words is: beside the heat map only if it fits there.
+  function rowWidth(e) {
+    const wide = (text) => view.sight.texts[text].pieces.reduce((sum, word) => sum + 24 + [...word].reduce((w, c) => w + (c > "\u2e80" ? 16 : 9), 0), 0);
+    return Math.max(wide(e.query.text), wide(e.key.text));
   }
   function fill(select, items, value) {
     const key = items.map((i) => i.join()).join("|");
