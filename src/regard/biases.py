@@ -94,7 +94,7 @@ class RelativeBias(Bias):
     ) -> Tensor:
         # A tile has only l + s − 1 different offsets: look those up, then spread them over the diagonals.
         first = cols.start - (rows.stop - 1 + S - L)
-        line = torch.arange(first, first + len(rows) + len(cols) - 1, device=device)
+        line = torch.arange(first, first + max(0, len(rows) + len(cols) - 1), device=device)
         values = self.table.to(device=device, dtype=dtype)[self.bucket(line)]  # (l + s − 1, h)
         index = offsets(rows, cols, L, S, device=device) - first  # (l, s)
         return values[index].permute(2, 0, 1).unsqueeze(0)  # (1, h, l, s)
