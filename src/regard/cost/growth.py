@@ -32,7 +32,8 @@ class Point:
 
     @property
     def ratio(self) -> float | None:
-        return None if self.predicted is None else self.predicted / self.measured
+        """Predicted over measured; none where nothing was measured (a peak below what the system can tell)."""
+        return self.predicted / self.measured if self.predicted is not None and self.measured > 0 else None
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,10 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
     2.0
     """
     half = max(2, (len(sizes) + 1) // 2)
-    x = [math.log(n) for n in sizes[-half:]]
-    y = [math.log(value) for value in values[-half:]]
+    seen = [(n, value) for n, value in zip(sizes, values, strict=True) if value > 0][-half:]
+    if len(seen) < 2:
+        return 0.0
+    x, y = [math.log(n) for n, _ in seen], [math.log(value) for _, value in seen]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 

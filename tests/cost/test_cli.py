@@ -1,0 +1,148 @@
+"""`regard plan` as typed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.plan import app
+
+_QUIET = "--no-roofline"
+
+
+def _run(*arguments: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_gpt3_explains_itself_in_both_conventions() -> None:
+    output = _run("gpt3", "--explain", _QUIET).stdout
+    lines = [" ".join(line.split()) for line in output.splitlines()]
+    assert "attention 4 · d_model · d_head · heads · layers = 4 · 12,288 · 128 · 96 · 96 = 57,982,058,496" in lines
+    textbook, style = (output.index(title) for title in ("parameters, textbook", "parameters, GPT-2-style"))
+    assert textbook < output.index("175,181,291,520") < style < output.index("174,604,259,328")
+
+
+def test_a_table_has_both_conventions() -> None:
+    output = _run("gpt3", _QUIET).stdout
+    assert "GPT-2-style" in output
+    assert "textbook" in output
+    for number in ("174,604,259,328", "175,181,291,520", "57,982,058,496"):
+        assert number in output
+
+
+def test_a_config_with_options_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "llama", "num_key_value_heads": 8}))
+    after = _run(str(path), "--context", "131072", "--batch", "1", "--dtype", "bf16", "--json", _QUIET).stdout
+    before = _run("--context", "131072", "--batch", "1", "--dtype", "bf16", "--json", _QUIET, str(path)).stdout
+    assert json.loads(after) == json.loads(before)
+    cache = sum(part["value"] for part in json.loads(after)["cache"].values())
+    assert cache == 2 * 32 * 8 * 128 * 131072 * 2
+
+
+def test_a_model_may_be_called_like_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "measure").mkdir()
+    (tmp_path / "measure" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["./measure"], ["show", "measure"]):
+        assert json.loads(_run(*arguments, "--json", _QUIET).stdout)["total"]["value"] == 124_439_808
+
+
+def test_training_with_a_given_roofline() -> None:
+    result = json.loads(
+        _run("gpt2", "--train", "--checkpointing", "--optimizer", "sgd", "--peak-tflops", "100", "--bandwidth", "900", "--json").stdout
+    )
+    assert result["machine"] == {"name": "given", "flops": 100e12, "bandwidth": 900e9, "threads": 0}
+    assert "checkpointing" in result["steps"]["train"]["needed"]
+    assert "adamw states" not in result["memory"]["streamed"]
+    assert result["steps"]["train"]["roof"]["bound"] in ("arithmetic", "memory")
+
+
+def test_this_machine_bounds_the_time() -> None:
+    output = _run("gpt2", "--dtype", "fp32").stdout
+    assert "measured" in output
+    assert "bound by" in output
+
+
+def test_compare() -> None:
+    output = _run("compare", "gpt2", "gpt2-medium").stdout
+    assert "gpt2-medium" in output
+    rows = json.loads(_run("compare", "gpt2", "gpt2-medium", "--json").stdout)
+    assert rows["parameters"] == {"unit": "", "first": 124_439_808, "second": 354_823_168}
+    assert rows["names"] == ["gpt2", "gpt2-medium"]
+
+
+def test_measure_prints_prediction_measurement_and_ratio() -> None:
+    found = json.loads(_run("measure", "--json", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout)
+    points = [point for curve in (*found["times"], *found["bytes"]) for point in curve["points"]]
+    assert all({"tokens", "measured", "predicted", "ratio"} <= point.keys() for point in points)
+    assert found["formulas"]["they are equal at N"] == "2 · d_model = 2 · 32 = 64"
+    shown = _run("measure", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout
+    for word in ("predicted", "measured", "ratio", "recurrence", "O(N·d²)"):
+        assert word in shown
+
+
+def test_weights_beside_their_config(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    for source in (tmp_path, tmp_path / "model.safetensors"):
+        assert "equal" in _run(str(source), _QUIET).stdout
+        assert json.loads(_run(str(source), _QUIET, "--json").stdout)["file"]["equal"] is True
+    save_file({"w": torch.zeros(3)}, tmp_path / "model.safetensors")
+    assert "fewer" in _run(str(tmp_path), _QUIET, code=1).stdout
+    assert json.loads(_run(str(tmp_path), _QUIET, "--json", code=1).stdout)["file"]["equal"] is False
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_picture_of_growth(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"growth.{ending}"
+    _run("llama-3-8b", "--context", "16384", _QUIET, "--picture", str(path))
+    start = path.read_bytes()[:200]
+    assert (b"<?xml" in start) if ending == "svg" else start.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gpt-33", _QUIET], "no model is called 'gpt-33'; did you mean gpt3"),
+        (["zzzzzz", _QUIET], "no model is called 'zzzzzz'; give a preset's name"),
+        (["./nowhere/config.json", _QUIET], "does not exist"),
+        (["gpt2", "--dtype", "bf61", _QUIET], "unknown dtype 'bf61'; did you mean bf16"),
+        (["gpt2", "--context", "9999", _QUIET], "learned positions for 1,024 only"),
+        (["gpt2", "--peak-tflops", "100"], "needs both --peak-tflops and --bandwidth"),
+        (["gpt2", _QUIET, "--picture", "x.gif"], "expected .svg, .png or .pdf"),
+        (["compare", "gpt2", "gpt9"], "no model is called 'gpt9'"),
+        (["measure", "--sizes", "512,256"], "three or more rising whole numbers"),
+    ],
+)
+def test_mistakes_are_told_and_end_with_2(arguments: list[str], message: str) -> None:
+    result = _run(*arguments, code=2)
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_the_list_names_every_preset() -> None:
+    from regard.cost import presets
+
+    output = _run("list").stdout
+    assert all(name in output for name in presets())
+    assert json.loads(_run("list", "--json").stdout)["gpt3"] == 174_604_259_328
+
+
+def test_help_and_the_group_within_the_whole_command() -> None:
+    import typer
+
+    assert "compare" in _run("--help").stdout
+    whole = typer.Typer()
+    whole.add_typer(app, name="plan")
+    whole.command("other")(lambda: None)
+    result = CliRunner().invoke(whole, ["plan", "gpt2", "--json", _QUIET])
+    assert json.loads(result.stdout)["total"]["value"] == 124_439_808
