@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,33 @@ def test_our_own_runs(tmp_path: Path) -> None:
     opened.model.save_folder(tmp_path / "saved")  # type: ignore[operator]
     with pytest.raises(ValueError, match=r"tokenizer\.json"):
         open_model(tmp_path / "saved")
+
+
+def test_a_translator_of_ours(tmp_path: Path) -> None:
+    for name in ("train", "valid"):
+        (tmp_path / f"{name}.tsv").write_text("a b c\tc b a\nb c\tc b\n" * 10, encoding="utf-8")
+    config = tmp_path / "config.toml"
+    config.write_text(
+        'out = "run"\n[data]\ntrain = "train.tsv"\nvalid = "valid.tsv"\nbatch_tokens = 100\n\n'
+        '[source]\nkind = "word"\n[target]\nkind = "word"\n'
+        '[model]\nkind = "transformer"\nd_model = 16\nheads = 2\nencoder_layers = 1\ndecoder_layers = 1\n'
+        "[training]\nsteps = 2\nevaluate_every = 2\n[decoding]\nbeam = 1\nmax_length = 10\n",
+        encoding="utf-8",
+    )
+    _, folder = train("translation", config)
+    result = run(folder, "--text", "a b c", "--target", "c b a", "--out", tmp_path / "seen.json")
+    assert result.exit_code == 0, result.output
+    about = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    assert [call["kind"] for call in about["calls"]] == ["encoder", "causal", "cross"]
+    assert [len(about[name][0]) for name in ("source_tokens", "tokens")] == [3, 4]
+    assert run(folder, "--text", "a b c", "--no-labels").exit_code == 0
+
+
+def test_looking_needs_nothing_optional_to_import() -> None:
+    optional = {"transformers", "rich", "typer", "pandas", "matplotlib", "tokenizers", "torch._dynamo"}
+    code = f"import sys, regard.sight; print(sorted({optional} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_it_says_no(folder: Path, tmp_path: Path) -> None:

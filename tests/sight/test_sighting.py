@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -123,6 +124,33 @@ def test_keeping_has_a_price_and_a_limit() -> None:
     with watch(model, keep=False) as found:
         model(ids())
     assert found.kept_bytes == 0
+
+
+class Largest(regard.Reading):
+    """A reading of a user's own: the largest weight of each row."""
+
+    name = "largest"
+
+    def start(self, shape: Any) -> Tensor:
+        return shape.zeros(shape.L)
+
+    def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        block = state[:, :, rows.start : rows.stop]
+        block.copy_(torch.maximum(block, p.amax(-1)))
+
+    def merge(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.maximum(a, b)
+
+
+def test_readings_of_ones_own(seen: Sighting) -> None:
+    model = gpt()
+    with watch(model, [regard.Rows([0, -1]), Largest(), regard.Pooled(5, 3)]) as found:
+        model(ids())
+    assert found[1].readings.keys() == {"rows", "largest", "pooled"}
+    assert torch.allclose(found[1].readings["rows"][1, 2, 1], seen.head(1, 2).tile(slice(19, 20), batch=1)[0], atol=1e-6)
+    assert torch.allclose(found[1].readings["largest"], seen[1].readings["top"].weights[..., 0], atol=1e-6)
+    assert found[2].readings["pooled"].shape == (2, 4, 5, 3)
+    assert found[1].proof.holds
 
 
 def test_rollout(seen: Sighting) -> None:

@@ -261,6 +261,72 @@ def test_half_precision() -> None:
         assert 0 < seen[0].proof.output_error < 0.05
 
 
+def test_autocast_and_inference_mode() -> None:
+    model, x = Plain("module", causal=True), torch.randn(1, 40, 16)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        plain = model(x)
+        with watch(model) as seen:
+            watched = model(x)
+    assert plain.dtype == watched.dtype == torch.bfloat16
+    assert float((plain - watched).abs().max()) < 0.05
+    assert seen[0].proof.holds
+    with torch.inference_mode(), watch(model) as seen:
+        model(x)
+    check(seen[0], truth(model, x))
+
+
+def test_compiled_models_run_uncompiled_inside() -> None:
+    model, x = Plain("module", causal=True), torch.randn(2, 9, 16)
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        plain = compiled(x)
+        with watch(compiled) as seen:
+            assert torch.allclose(compiled(x), plain, atol=1e-5)
+        assert torch.equal(compiled(x), plain)
+    check(seen[0], truth(model, x))
+
+
+class Given(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, **more)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((5, 8), (7, 8), (7, 8)),
+        ((3, 5, 8), (3, 7, 8), (3, 7, 4)),
+        ((2, 1, 3, 5, 8), (1, 2, 3, 7, 8), (1, 2, 3, 7, 8)),
+        ((1, 2, 1, 8), (1, 2, 7, 8), (1, 2, 7, 8)),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["auto", "own"])
+def test_any_shape_torch_takes(shapes: tuple[tuple[int, ...], ...], kernel: str) -> None:
+    model, (q, k, v) = Given(), (torch.randn(shape) for shape in shapes)
+    plain = model(q, k, v)
+    with watch(model, kernel=kernel) as seen:
+        found = model(q, k, v)
+    assert found.shape == plain.shape
+    assert torch.allclose(found, plain, atol=1e-5)
+    assert seen[0].proof.holds
+    assert len(seen[0].key_pos) == 7
+
+
+def test_grouped_heads_and_a_learned_bias() -> None:
+    model, q = Given(), torch.randn(1, 8, 5, 8)
+    k, v = torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8)
+    bias = torch.randn(5, 7, requires_grad=True)
+    plain = model(q, k, v, attn_mask=bias, enable_gqa=True)
+    (wanted,) = torch.autograd.grad(plain.square().sum(), bias)
+    with watch(model) as seen:
+        found = model(q, k, v, attn_mask=bias, enable_gqa=True)
+    (got,) = torch.autograd.grad(found.square().sum(), bias)
+    assert torch.allclose(found, plain, atol=1e-5)
+    assert torch.allclose(got, wanted, atol=1e-4)
+    s = q.double() @ k.double().repeat_interleave(4, 1).mT / math.sqrt(8) + bias.detach()
+    check(seen[0], Eager(s.softmax(-1), v.double()))
+
+
 def test_dropout_cannot_be_compared_and_says_so() -> None:
     layer = nn.TransformerEncoderLayer(16, 2, dropout=0.5, batch_first=True).train()
     with watch(layer) as seen:

@@ -9,9 +9,8 @@ import torch
 from eager_weights import check, eager
 from torch import Tensor
 
-import regard.sight.hugging_face
 from regard.masks import causal, window
-from regard.sight import watch
+from regard.sight import register, watch
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
 transformers.logging.set_verbosity_error()
@@ -263,7 +262,7 @@ def test_whisper() -> None:
 
 @torch.no_grad()
 def test_the_name_regard_is_public() -> None:
-    regard.sight.hugging_face.register()
+    register()
     model, inputs = made(mistral), text(left=True)
     plain = model(**inputs).logits
     model.set_attn_implementation("regard")
@@ -297,6 +296,17 @@ def test_a_mask_no_rule_is_known_for() -> None:
     tile = seen.head(1, 2).tile(batch=1)
     assert bool((tile[~may[1, 0]] == 0).all())
     assert torch.allclose(tile.sum(-1), torch.ones(9), atol=1e-5)
+
+
+def test_a_model_that_computes_with_its_mask_is_told() -> None:
+    from regard.sight.hugging_face import mask
+
+    found = mask(batch_size=2, q_length=3, kv_length=5, q_offset=2, mask_function=transformers.masking_utils.causal_mask_function)
+    assert found.shape == (2, 1, 3, 5)
+    assert found.rule == causal()
+    assert found[:, :, :, :4] is found
+    with pytest.raises(NotImplementedError, match="kernel='own'"):
+        found + 1
 
 
 def small(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .change import change
+from .hugging_face import register
 from .labels import Labels, label_heads
 from .proof import Proof
 from .sighting import Head, Kept, Missed, Seen, Sighting
@@ -19,5 +20,6 @@ __all__ = [
     "change",
     "default_readings",
     "label_heads",
+    "register",
     "watch",
 ]

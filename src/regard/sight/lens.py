@@ -94,7 +94,7 @@ class Lens:
 
     def _hook(self, stack: ExitStack) -> None:
         for module in self.model.modules():
-            if isinstance(module, _LEAVES) and module is not self.model:
+            if isinstance(module, torch.jit.ScriptModule) or (isinstance(module, _LEAVES) and module is not self.model):
                 continue
             before = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             stack.callback(before.remove)
@@ -138,9 +138,9 @@ class Lens:
 
     def miss(self, shape: tuple[int, ...], advice: str = _ADVICE) -> None:
         """Note an attention that nobody can see."""
-        name = self.current() or "the model itself"
-        kind = type(self._running[-1]).__name__ if self._running else ""
-        self._missed.setdefault(name, Missed(f"{name} ({kind})" if kind else name, shape, advice))
+        name = self.current()
+        kind = type(self._running[-1] if self._running else self.model).__name__
+        self._missed.setdefault(name, Missed(f"{name} ({kind})" if name else kind, shape, advice))
 
     @property
     def missed(self) -> tuple[Missed, ...]:

@@ -213,7 +213,8 @@ def _kind(caught: Caught, name: str, spec: Spec, two: bool) -> str:
     low = name.lower()
     if caught.cross or (caught.cross is None and any(part in low for part in _CROSS)):
         return "cross"
-    if looks_back(spec) or (L == 1 and S > 1):
+    # One query before many keys: a step of a generation begun outside the block, unless the score compares a state with annotations.
+    if looks_back(spec) or caught.query_at is not None or (L == 1 and S > 1 and spec.score is None):
         return "causal"
     if caught.cross is None and L != S:
         return "cross"
