@@ -88,6 +88,40 @@ def test_what_nobody_can_see_is_named(how: str) -> None:
     assert "NOT SEEN: 1 (Plain)" in repr(seen)
 
 
+class Flex(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Any:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        return flex_attention(q, k, v)
+
+
+class Fused(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0]
+
+
+@pytest.mark.parametrize("kind", [Flex, Fused])
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile", "ignore::UserWarning:torch.*")
+def test_attention_of_others_is_named(kind: type[nn.Module]) -> None:
+    model = kind()
+    q, k, v = (torch.randn(1, 2, 16, 16) for _ in range(3))
+    plain = model(q, k, v)
+    with watch(model) as seen:
+        assert torch.equal(model(q, k, v), plain)
+    assert [m.name for m in seen.missed] == [kind.__name__]
+    assert "gives no weights" in seen.missed[0].advice
+
+
+def test_a_run_in_another_thread_is_named() -> None:
+    model, x = Plain("module"), torch.randn(1, 4, 16)
+    with watch(model) as seen:
+        thread = threading.Thread(target=model, args=(x,))
+        thread.start()
+        thread.join(30)
+    assert len(seen) == 0
+    assert "another thread" in seen.missed[0].advice
+
+
 @pytest.mark.parametrize("heads_first", [False, True])
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested tensors")
 @torch.no_grad()

@@ -22,6 +22,7 @@ from ..kernels.spec import Kernel, Result, Spec
 if TYPE_CHECKING:
     from .lens import Lens
 
+BETTER = "torch.nn.functional.scaled_dot_product_attention or regard.attend"
 choose = door._choose  # the door's own; a patched one stands in its place while a lens is open
 
 

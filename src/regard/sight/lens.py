@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from ..kernels.spec import Result
-from .catching import Caught, install, state, uninstall
+from .catching import BETTER, Caught, install, state, uninstall
 from .sighting import Missed
 
 _Self = TypeVar("_Self", bound="Lens")
 _LEAVES = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.Dropout, nn.Identity, nn.Conv1d, nn.Conv2d, nn.GELU, nn.ReLU, nn.SiLU)
-_ADVICE = (
-    "it makes its weights by a softmax of its own, which no one can look into; have it call "
-    "torch.nn.functional.scaled_dot_product_attention or regard.attend"
-)
+_ADVICE = f"it makes its weights by a softmax of its own, which no one can look into; have it call {BETTER}"
+_THREAD = "it also ran in another thread, where this block does not look; open the block in that thread"
 
 
 class Place(NamedTuple):
@@ -103,6 +101,7 @@ class Lens:
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if threading.get_ident() != self._thread:
+            self._missed.setdefault("another thread", Missed(type(self.model).__name__, (), _THREAD))
             return
         if not self._running:
             self._repeats.clear()

@@ -24,6 +24,7 @@ from ..choices import Softmax
 from ..kernels.spec import Result, Spec
 from ..masks import Mask, causal, dense, padding
 from ..scores import ScaledDot
+from .catching import BETTER as _BETTER
 from .catching import Caught, claimed, dispatch, replace, state, watched
 from .zoom import Zoom
 
@@ -39,6 +40,7 @@ _PRODUCT = {
     Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm,
 }  # fmt: skip
 _MARK = "_regard_softmax"
+_OPAQUE: dict[Any, bool] = {}  # functions met so far: is it an attention of someone else's?
 MASKED = -9999.0  # additive masks write "may not look" as −∞, the dtype's lowest number or −10,000
 ABSORBING = -1e30  # a score added to this is lost
 
@@ -217,6 +219,15 @@ def _weights(spec: Spec) -> Tensor:
     return Zoom(spec, range(L), range(S)).scores(slice(None), range(h)).softmax(-1).nan_to_num(0).to(spec.query.dtype)
 
 
+def _opaque(func: Any) -> bool:
+    """Whether a function is an attention by its name: flex_attention, flash_attn's and xformers' operations, torch's fused ones."""
+    known = _OPAQUE.get(func)
+    if known is None:
+        name = str(getattr(func, "__name__", func)).lower()
+        known = _OPAQUE[func] = "attention" in name or "flash_attn" in name
+    return known
+
+
 class Mode(TorchFunctionMode):
     """Sees calls by directly imported names, and softmaxes nobody claimed."""
 
@@ -233,7 +244,12 @@ class Mode(TorchFunctionMode):
         if func is _MHA:
             return catch_mha(*args, **kwargs)
         result = func(*args, **kwargs)
-        self._follow(func, args, kwargs, result)
+        if _opaque(func):
+            first = next((x for x in args if isinstance(x, Tensor)), None)
+            shape = () if first is None else tuple(first.shape)
+            self.lens.miss(shape, f"it calls {getattr(func, '__name__', func)}, which gives no weights; have it call {_BETTER}")
+        else:
+            self._follow(func, args, kwargs, result)
         return result
 
     def _follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
