@@ -1,5 +1,7 @@
 """regard: the attention mechanism as real software. Compute it, train with it, see it in any model, know what it costs."""
 
+from typing import TYPE_CHECKING, Any
+
 from .attention import Attended, Plan, attend, explain, observe
 from .biases import Alibi, Bias, RelativeBias
 from .choices import Argmax, Choice, Entmax15, Sample, Softmax, Sparsemax, reinforce
@@ -24,6 +26,12 @@ from .masks import (
 )
 from .readings import At, Distance, Entropy, MaxLogit, Pooled, Reading, Received, Rows, Same, Sink, TopK, ValueNorm
 from .scores import Additive, Bilinear, Dot, Gaussian, Lowered, ScaledDot, Score
+
+if TYPE_CHECKING:
+    from .sight.change import change
+    from .sight.labels import label_heads
+    from .sight.sighting import Sighting
+    from .sight.watch import watch
 
 __version__ = "0.1.0"
 
@@ -55,6 +63,7 @@ __all__ = [
     "Sample",
     "ScaledDot",
     "Score",
+    "Sighting",
     "Sink",
     "Softmax",
     "Sparsemax",
@@ -63,6 +72,7 @@ __all__ = [
     "attend",
     "block_sparse",
     "causal",
+    "change",
     "dense",
     "documents",
     "everything",
@@ -73,10 +83,20 @@ __all__ = [
     "from_spans",
     "from_torch_mha",
     "global_tokens",
+    "label_heads",
     "observe",
     "padding",
     "per_head",
     "prefix",
     "reinforce",
+    "watch",
     "window",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Sighting", "change", "label_heads", "watch"):  # looking inside models is loaded when it is first wanted
+        from . import sight
+
+        return getattr(sight, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

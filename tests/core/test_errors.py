@@ -59,7 +59,7 @@ def test_refused(name: str, door: Any) -> None:
 def test_negative_windows_and_bad_scores() -> None:
     with pytest.raises(ValueError, match="-1"):
         regard.window(-1, 0)
-    with pytest.raises(ValueError, match="cap is -2.0; a soft cap must be positive"):
+    with pytest.raises(ValueError, match=r"cap is -2\.0; a soft cap must be positive"):
         regard.ScaledDot(cap=-2.0)
     with pytest.raises(ValueError, match=r"width has shape \(2, 2\)"):
         regard.Gaussian(torch.ones(2, 2))

@@ -184,7 +184,7 @@ def test_merge_of_two_halves_is_the_whole(reading: regard.Reading) -> None:
     v = problem()[2]
     shape = Shape(B, H, L, S, p.device, p.dtype, v.norm(dim=-1))
     states = []
-    for cols in (range(0, 20), range(20, S)):
+    for cols in (range(20), range(20, S)):
         state = reading.start(shape)
         reading.add(state, p[..., cols.start : cols.stop], z[..., cols.start : cols.stop], range(L), cols)
         states.append(state)

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-COMMANDS = ("demo", "translate", "generate", "read", "train", "evaluate", "fit", "doctor")  # each file holds a function of its name
+COMMANDS = ("demo", "look", "translate", "generate", "read", "train", "evaluate", "fit", "doctor")  # each file holds a function of its name
 GROUPS = ("plan",)  # each file holds a typer app
 PASS_THROUGH = {"demo"}  # their own options follow the name
 

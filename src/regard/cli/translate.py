@@ -25,6 +25,7 @@ def translate(
     seed: Annotated[int | None, typer.Option("--seed", help="makes sampling repeatable")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a text, with its alignment")] = False,
     alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment under each translation")] = True,
+    html: Annotated[Path | None, typer.Option("--html", help="also write the interactive alignment of one text to this page")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
     """Translate, and show which source words each target word was read from."""
@@ -32,6 +33,8 @@ def translate(
         raise typer.BadParameter("no model: give --model with the folder of a `regard train translation` run", param_hint="--model")
     if text and file:
         raise typer.BadParameter("give texts or --file, not both")
+    if html and (file or not text or len(text) != 1):
+        raise typer.BadParameter("a page shows one translation: give one text", param_hint="--html")
     import torch
 
     from ..text.pairs import read_lines
@@ -45,7 +48,7 @@ def translate(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
-    align = as_json or (alignment and not batch)
+    align = as_json or html is not None or (alignment and not batch)
     for chunk in _chunks(lines, 256):
         found = opened.translate(chunk, width=beam, n_best=n_best, align=align, temperature=temperature, generator=generator)
         for source, candidates in zip(chunk, found, strict=True):
@@ -55,6 +58,8 @@ def translate(
                 sys.stdout.write("\n".join(c.text for c in candidates) + "\n")
             else:
                 _show(candidates, n_best)
+            if html:
+                _page(candidates[0], html)
         sys.stdout.flush()
 
 
@@ -64,6 +69,15 @@ def _show(candidates: list[Translated], n_best: int) -> None:
         sys.stdout.write(candidate.text + (f"  ({candidate.score:.3f})" if n_best > 1 else "") + "\n")
         if picture := candidate.picture(colour=colour, dark=_dark_terminal()):
             sys.stdout.write("".join(f"  {line}\n" for line in picture.splitlines()))
+
+
+def _page(candidate: Translated, path: Path) -> None:
+    from ..sight.alignment_view import alignment_html
+    from ..sight.report import write_page
+
+    if candidate.alignment is None:
+        raise typer.BadParameter("this model has one fixed context and no alignment to draw", param_hint="--html")
+    write_page(alignment_html(candidate.alignment, candidate.target_words, candidate.source_words, title=candidate.text), path)
 
 
 def _dark_terminal() -> bool:
