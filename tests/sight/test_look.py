@@ -90,6 +90,27 @@ def test_a_file_longer_than_the_model_reads(folder: Path, tmp_path: Path) -> Non
     assert "8 × 8 tokens" in run(folder, "--file", text, "--tokens", 8, "--no-labels").stdout
 
 
+def test_drawing_in_the_terminal(folder: Path) -> None:
+    result = run(folder, "--text", "我 爱 中 国", "--no-labels", "--draw", "--head", "1.2")
+    assert result.exit_code == 0, result.output
+    plain = run(folder, "--text", "我 爱 中 国", "--no-labels").stdout
+    assert "国" in result.stdout[len(plain) - 20 :]
+    assert "国" not in plain
+    assert "give a layer and a head" in run(folder, "--text", "我", "--no-labels", "--head", "first").output
+    assert "was not seen" in run(folder, "--text", "我", "--no-labels", "--head", "9.0").output
+
+
+def test_nothing_seen_is_an_answer_of_its_own(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = transformers.BloomConfig(vocab_size=100, hidden_size=32, n_layer=1, n_head=4, architectures=["BloomModel"])
+    transformers.BloomModel(config).save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    result = run(tmp_path, "--text", "我 爱 中 国", "--no-labels", "--out", tmp_path / "r.json")
+    assert result.exit_code == 1
+    assert "NOT SEEN: h.0.self_attention (BloomAttention)" in result.stdout
+    assert not (tmp_path / "r.json").exists()
+
+
 def test_an_encoder_decoder_says_it_itself(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = transformers.T5Config(

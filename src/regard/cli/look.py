@@ -28,6 +28,8 @@ def look(
     proof: Annotated[str, typer.Option("--proof", help="sampled: check 128 rows a head; full: all")] = "sampled",
     labels: Annotated[bool, typer.Option("--labels/--no-labels", help="say what heads do: induction, previous token, sink …")] = True,
     baseline: Annotated[bool, typer.Option("--baseline/--no-baseline", help="also time the model unwatched")] = True,
+    draw: Annotated[bool, typer.Option("--draw", help="draw every head as a thumbnail")] = False,
+    head: Annotated[str | None, typer.Option("--head", help="draw one head with its words, as LAYER.HEAD")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
     """Read a text with a model and show what every head looks at, with proof."""
@@ -50,6 +52,10 @@ def look(
     if found is not None:
         sighting = sighting.with_labels(found)
     sys.stdout.write(_told(sighting, seconds, alone, found) + "\n")
+    if not len(sighting):
+        raise typer.Exit(1)
+    if draw or head is not None:
+        sys.stdout.write(_drawn(sighting, draw, head) + "\n")
     for path in out or ():
         _write(sighting, path)
 
@@ -105,6 +111,21 @@ def _told(sighting: Sighting, seconds: float, alone: float | None, labels: Any) 
             best.setdefault(label, f"{layer}.{number} {label} {score:.2f}")
         lines += [" · ".join(best.values())] if best else []
     return "\n".join([*lines, *rest])
+
+
+def _drawn(sighting: Sighting, every: bool, head: str | None) -> str:
+    from ..sight.terminal_view import heads_text, pattern_text
+
+    parts = [heads_text(sighting)] if every else []
+    if head is not None:
+        layer, _, number = head.partition(".")
+        if not (layer.isdigit() and number.isdigit()):
+            raise typer.BadParameter(f"--head is {head!r}; give a layer and a head, as 3.5", param_hint="--head")
+        try:
+            parts.append(pattern_text(sighting, int(layer), int(number)))
+        except IndexError as error:
+            raise typer.BadParameter(str(error), param_hint="--head") from error
+    return "\n".join(parts)
 
 
 def _write(sighting: Sighting, path: Path) -> None:
