@@ -23,7 +23,8 @@ def test_every_python_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
     for number, code in enumerate(found):
         exec(compile(code, f"README.md block {number}", "exec"), names)
     assert names["out"].shape == (2, 8, 64, 64)  # type: ignore[attr-defined]
-    assert names["seen"].readings["entropy"].shape == (2, 8, 1024)  # type: ignore[attr-defined]
+    assert names["pick"].log_prob.shape == (2, 8, 1024)  # type: ignore[attr-defined]
+    assert names["seen"][0].readings["entropy"].shape == (1, 4, 12)  # type: ignore[index]
     printed = capsys.readouterr().out
     assert "kernel" in printed
     assert "rejected" in printed

@@ -48,6 +48,17 @@ def test_a_translation_is_shown_with_its_alignment_in_plain_characters(run):
     assert result.output.isascii()
 
 
+def test_the_alignment_can_be_written_as_a_page(run, tmp_path):
+    page = tmp_path / "page.html"
+    result = regard("translate", "a b c d", "--model", run, "--html", page)
+    assert result.exit_code == 0, result.output
+    assert "d c b a" in page.read_text(encoding="utf-8")
+    refused = regard("translate", "a b", "c d", "--model", run, "--html", tmp_path / "two.html")
+    assert refused.exit_code != 0
+    assert "a page shows one translation" in squeezed(refused.output)
+    assert not (tmp_path / "two.html").exists()
+
+
 def test_json_holds_the_translations_and_their_alignments(run):
     result = regard("translate", "a b c d", "b a", "--model", run, "--n-best", 2, "--json")
     first, second = (json.loads(line) for line in result.output.splitlines())
