@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.cost.growth import curve, exponent, fit, formulas, measure
+from regard.cost.growth import exponent, fit, formulas, measure, time_curve
 from regard.cost.peak import measurable
 
 
@@ -30,7 +30,7 @@ def test_a_fit_finds_the_curve_and_never_a_negative_cost() -> None:
 
 def test_the_last_point_is_foretold_not_fitted() -> None:
     sizes = [100, 200, 400, 800]
-    found = curve("x", "s", "O(N²)", sizes, [n * n * 1e-6 for n in sizes[:-1]] + [1.0], (0, 2))
+    found = time_curve("x", "O(N²)", sizes, [n * n * 1e-6 for n in sizes[:-1]] + [1.0], 2)
     assert [point.held_out for point in found.points] == [False, False, False, True]
     assert found.points[-1].predicted == pytest.approx(0.64)
     assert found.points[-1].ratio == pytest.approx(0.64)

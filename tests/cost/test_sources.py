@@ -144,6 +144,19 @@ def test_every_number_of_a_plan_explains_itself() -> None:
     assert json.dumps(found)
 
 
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_can_be_planned_both_ways(name: str) -> None:
+    """What is needed is never more than what a dense kernel does, and streaming never needs more memory than that."""
+    for mode in ("infer", "train"):
+        costs = plan(name, Workload(batch=2, context=512, mode=mode))  # type: ignore[arg-type]
+        for step in costs.steps.values():
+            for part, count in step.dense.items():
+                assert 0 < step.needed[part].value <= count.value
+            assert sum(part.value for part in step.moved.values()) > 0
+        assert 0 < costs.peak("streamed").value
+        assert costs.active.value <= costs.total.value
+
+
 def test_architecture_is_frozen_and_hashable() -> None:
     a = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5)
     assert hash(a) == hash(Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5))

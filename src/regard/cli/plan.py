@@ -157,6 +157,7 @@ def measure(
     sizes: Annotated[str, typer.Option(help="the N to measure, rising")] = "256,512,1024,2048",
     heads: Annotated[int, typer.Option(min=1)] = 8,
     head_dim: Annotated[int, typer.Option(min=1)] = 64,
+    threads: Annotated[int, typer.Option(min=0, help="0: as many as torch uses; 1 is steadier on a busy machine")] = 0,
     as_json: _Json = False,
     picture: _Picture = None,
 ) -> None:
@@ -169,7 +170,7 @@ def measure(
         wanted = []
     if len(wanted) < 3 or sorted(set(wanted)) != wanted or wanted[0] < 1:
         _fail(f"sizes is {sizes!r}; expected three or more rising whole numbers, such as 256,512,1024")
-    growth = run(sizes=wanted, heads=heads, head_dim=head_dim, budget=seconds)
+    growth = run(sizes=wanted, heads=heads, head_dim=head_dim, budget=seconds, threads=threads)
     if as_json:
         import dataclasses
 

@@ -28,7 +28,7 @@ class Fields:
         for key in config:
             if key in known or key in aliases:
                 continue
-            close = difflib.get_close_matches(key, [name for name in known if name not in given], n=1, cutoff=0.87)
+            close = difflib.get_close_matches(key, [name for name in known if name not in given], n=1, cutoff=0.9)
             if close:
                 raise ConfigError(f"unknown field {key!r}; did you mean {close[0]!r}?")
         self._values = {**known, **{key: value for key, value in given.items() if key in known}}

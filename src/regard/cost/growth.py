@@ -29,6 +29,7 @@ class Point:
     measured: float
     predicted: float | None
     held_out: bool = False  # the curve was fitted without it
+    least: float | None = None  # at the machine's peak rate
 
     @property
     def ratio(self) -> float | None:
@@ -87,7 +88,7 @@ def best_time(run: Callable[[], object], budget: float) -> float:
     """The shortest of the runs that fit the budget, in seconds; at least two after a first that warms up."""
     run()
     best, spent, runs = math.inf, 0.0, 0
-    while runs < 2 or (spent < budget and runs < 50):
+    while runs < 2 or (spent < budget and runs < 200):
         begin = time.perf_counter()
         run()
         taken = time.perf_counter() - begin
@@ -113,14 +114,17 @@ def fit(sizes: Sequence[int], values: Sequence[float], powers: tuple[int, ...]) 
     return chosen.get(0, 0.0), chosen.get(1, 0.0), chosen.get(2, 0.0)
 
 
-def curve(name: str, unit: str, law: str, sizes: Sequence[int], values: Sequence[float], powers: tuple[int, ...]) -> Curve:
-    """Fit all but the last size, then say what the fit foretells for each."""
-    known = max(len(powers), len(sizes) - 1)
-    c = fit(sizes[:known], values[:known], powers)
+def time_curve(
+    name: str, law: str, sizes: Sequence[int], seconds: Sequence[float], power: int, least: Callable[[int], float] = lambda n: 0.0
+) -> Curve:
+    """Fit c₀ + c·N^power to all but the last size, then say what the fit foretells for each."""
+    known = max(2, len(sizes) - 1)
+    c = fit(sizes[:known], seconds[:known], (0, power))
     points = tuple(
-        Point(n, value, c[0] + c[1] * n + c[2] * n * n, index >= known) for index, (n, value) in enumerate(zip(sizes, values, strict=True))
+        Point(n, taken, c[0] + c[1] * n + c[2] * n * n, index >= known, least(n))
+        for index, (n, taken) in enumerate(zip(sizes, seconds, strict=True))
     )
-    return Curve(name, unit, law, c, exponent(sizes, values), points)
+    return Curve(name, "s", law, c, exponent(sizes, seconds), points)
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
@@ -138,12 +142,26 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
-def measure(*, sizes: Sequence[int] = (256, 512, 1024, 2048), heads: int = 8, head_dim: int = 64, budget: float = 20.0) -> Growth:
-    """Run projections, dense attention and ours over N on this machine; memory is measured in a process of its own."""
+def measure(
+    *, sizes: Sequence[int] = (256, 512, 1024, 2048), heads: int = 8, head_dim: int = 64, budget: float = 20.0, threads: int = 0
+) -> Growth:
+    """Run projections, dense attention and ours over N on this machine; memory is measured in a process of its own.
+
+    budget: about how many seconds it may take. threads: 0 for as many as torch uses; one is steadier on a busy machine.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        return _measure(sizes, heads, head_dim, budget)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> Growth:
     from regard import causal, explain
 
     begin = time.perf_counter()
-    machine = this_machine("fp32", min(0.5, budget / 30))
+    machine = this_machine("fp32", min(0.5, budget / 30), torch.get_num_threads())
     share = budget / 3 / (3 * len(sizes) + 3)
     width = heads * head_dim
     taken: dict[str, list[float]] = {"projections": [], "dense": [], "ours": []}
@@ -155,10 +173,12 @@ def measure(*, sizes: Sequence[int] = (256, 512, 1024, 2048), heads: int = 8, he
         for name, found in taken.items():
             found.append(best_time(runs[name], share))
     probe = torch.zeros(1, heads, 16, head_dim)
+    peak, d = machine.flops, width
+    causal_law = "O(N²·d), half of it under a causal mask"
     times = (
-        curve("projections", "s", "O(N·d²)", sizes, taken["projections"], (0, 1)),
-        curve("dense attention", "s", "O(N²·d)", sizes, taken["dense"], (0, 1, 2)),
-        curve("our attention", "s", "O(N²·d), half of it under a causal mask", sizes, taken["ours"], (0, 1, 2)),
+        time_curve("projections", "O(N·d²)", sizes, taken["projections"], 1, lambda n: 8 * n * d * d / peak),
+        time_curve("dense attention", "O(N²·d)", sizes, taken["dense"], 2, lambda n: 4 * n * n * d / peak),
+        time_curve("our attention", causal_law, sizes, taken["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
     )
     at = _runs(2 * width, heads, head_dim)
     law = formulas(2 * width, heads, head_dim)
@@ -190,9 +210,10 @@ def _runs(tokens: int, heads: int, head_dim: int) -> dict[str, Callable[[], obje
     width, generator = heads * head_dim, torch.Generator().manual_seed(0)
     x, weight = torch.randn(tokens, width, generator=generator), torch.randn(width, 4 * width, generator=generator)
     q, k, v = (torch.randn(1, heads, tokens, head_dim, generator=generator) for _ in range(3))
+    out = torch.empty(tokens, 4 * width)
     visible, mask = torch.ones(tokens, tokens, dtype=torch.bool).tril(), causal()
     return {
-        "projections": lambda: x @ weight,  # query, key, value and output side by side
+        "projections": lambda: torch.mm(x, weight, out=out),  # query, key, value and output side by side
         "dense": lambda: dense(q, k, v, visible),
         "ours": lambda: attend(q, k, v, mask=mask),
     }

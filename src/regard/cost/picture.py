@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.cost.roofline import Machine
 
 Line = tuple[str, Sequence[float], Sequence[float]]
-Panel = tuple[str, Sequence[Line], Sequence[Line]]  # title, what is predicted, what was measured
+Panel = tuple[str, str, Sequence[Line], Sequence[Line]]  # title, unit, what is predicted, what was measured
 
 
 def draw_plan(a: Architecture, work: Workload, machine: Machine | None, path: Path) -> Path:
@@ -26,7 +26,6 @@ def draw_plan(a: Architecture, work: Workload, machine: Machine | None, path: Pa
     if a.position == "learned" and a.positions:
         sizes = [n for n in sizes if n <= a.positions] or [float(a.positions)]
     rate = machine.flops if machine else 1.0
-    what = "attention of a prompt, s" if machine else "attention of a prompt, FLOPs"
 
     def arithmetic(kind: Any) -> list[float]:
         steps = [Step(work.batch, int(n), int(n), 1) for n in sizes]
@@ -37,8 +36,13 @@ def draw_plan(a: Architecture, work: Workload, machine: Machine | None, path: Pa
         return [float(inference_activations(a, each, kind).value) for each in sized]
 
     panels: list[Panel] = [
-        (what, [("dense", sizes, arithmetic("dense")), ("only what is needed", sizes, arithmetic("needed"))], []),
-        ("activations, bytes", [("dense", sizes, memory("dense")), ("streamed", sizes, memory("streamed"))], []),
+        (
+            "attention of a prompt",
+            "s" if machine else "FLOP",
+            [("dense", sizes, arithmetic("dense")), ("only what is needed", sizes, arithmetic("needed"))],
+            [],
+        ),
+        ("activations", "B", [("dense", sizes, memory("dense")), ("streamed", sizes, memory("streamed"))], []),
     ]
     return _draw(f"{a.name}: what a context costs", panels, path)
 
@@ -46,11 +50,11 @@ def draw_plan(a: Architecture, work: Workload, machine: Machine | None, path: Pa
 def draw_growth(growth: Growth, path: Path) -> Path:
     """What `measure` found: lines predicted, points measured."""
     panels: list[Panel] = []
-    for title, curves in (("time, s", growth.times), ("memory beside the inputs, bytes", growth.bytes)):
+    for title, curves in (("time", growth.times), ("memory beside the inputs", growth.bytes)):
         lines = [(c.name, [float(p.tokens) for p in c.points], [p.predicted or p.measured for p in c.points]) for c in curves]
         marks = [(c.name, [float(p.tokens) for p in c.points], [p.measured for p in c.points]) for c in curves]
         if lines:
-            panels.append((title, lines, marks))
+            panels.append((title, "s" if title == "time" else "B", lines, marks))
     return _draw(f"{growth.heads} heads of {growth.head_dim}, on this machine", panels, path)
 
 
@@ -64,7 +68,7 @@ def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
 
         figure = blank(3.4 * len(panels), 2.6)
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axis, (label, lines, marks) in zip(axes, panels, strict=True):
+        for axis, (label, unit, lines, marks) in zip(axes, panels, strict=True):
             for name, x, y in lines:
                 colour = hexadecimal(colours.get(name, HEADS[1] if "dense" in name else HEADS[0]))
                 axis.plot(x, y, color=colour, lw=1.2, label=name, ls="-" if "dense" in name or "projections" in name else "--")
@@ -74,7 +78,7 @@ def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
             axis.set(yscale="log", xlabel="N, tokens", title=label)
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
-            axis.yaxis.set_major_formatter(EngFormatter(sep=" "))
+            axis.yaxis.set_major_formatter(EngFormatter(unit, sep=" "))
             axis.minorticks_off()
             axis.legend(frameon=False, fontsize=6)
         figure.suptitle(title, x=0.02, ha="left")

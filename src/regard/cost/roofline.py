@@ -114,17 +114,17 @@ def _best(run: Callable[[], object], seconds: float) -> float:
 
 
 @cache
-def this_machine(dtype: str = "fp32", seconds: float = 0.6) -> Machine:
-    """Measured here and now: the best rate of a large matrix product, and of copying what no cache can hold."""
+def this_machine(dtype: str = "fp32", seconds: float = 0.6, threads: int = 0) -> Machine:
+    """Measured once for each dtype and thread count: the best rate of a matrix product, and of copying what no cache can hold."""
     import torch
 
     kinds = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     kind = kinds.get(dtype, torch.float32)
-    flops = max(_matmul_rate(kind, n, seconds / 2) for n in (768, 1536))
+    flops = max(_matmul_rate(kind, n, seconds / 3) for n in (384, 768, 1536))
     source = torch.ones(48 << 20, dtype=torch.float32)  # 192 MB
     target = torch.empty_like(source)
     bandwidth = 2 * source.nbytes / _best(lambda: target.copy_(source), seconds)
-    return Machine(platform.processor() or platform.machine(), flops, bandwidth, torch.get_num_threads())
+    return Machine(platform.processor() or platform.machine(), flops, bandwidth, threads or torch.get_num_threads())
 
 
 def _matmul_rate(kind: torch.dtype, n: int, seconds: float) -> float:

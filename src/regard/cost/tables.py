@@ -246,10 +246,12 @@ def show_growth(growth: Growth, console: Console) -> None:
 
 
 def _curve(curve: Curve) -> Table:
-    table = _table("N", "predicted", "measured", "ratio", "")
+    timed = curve.unit == "s"
+    table = _table("N", "predicted", "measured", "ratio", *(("at peak rate", "") if timed else ()))
     for point in curve.points:
-        unit = "B" if curve.unit == "bytes" else "s"
+        unit = "s" if timed else "B"
         predicted = "" if point.predicted is None else short(point.predicted, unit)
         ratio = "" if point.ratio is None else f"{point.ratio:.2f}"
-        table.add_row(f"{point.tokens:,}", predicted, short(point.measured, unit), ratio, "not used in the fit" if point.held_out else "")
+        least = (short(point.least or 0.0, "s"), "not used in the fit" if point.held_out else "") if timed else ()
+        table.add_row(f"{point.tokens:,}", predicted, short(point.measured, unit), ratio, *least)
     return table
