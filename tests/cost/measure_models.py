@@ -11,7 +11,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 import regard
 from regard.cost import Workload
 from regard.cost.activations import Attention, inference_activations, training_activations
-from regard.cost.peak import peak_bytes
+from regard.cost.peak import no_huge_pages, peak_bytes
 from regard.cost.source import architecture
 from regard.layers import multihead
 from regard.models.gpt import Gpt, GptConfig
@@ -40,6 +40,7 @@ def compare(name: str, model: Any, attention: Attention, learn: Any, read: Any, 
 
 
 def main() -> None:
+    no_huge_pages()
     logging.getLogger("transformers").setLevel(logging.ERROR)
     ids = torch.randint(0, 50, (_B, _N), generator=torch.Generator().manual_seed(0))
     gpt2 = {"n_positions": _N, "n_embd": _D, "n_layer": _LAYERS, "n_head": _HEADS, "n_inner": _MLP}
@@ -72,4 +73,5 @@ def main() -> None:
     print(json.dumps(_ROWS))
 
 
-main()
+if __name__ == "__main__":
+    main()

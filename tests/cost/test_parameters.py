@@ -69,6 +69,31 @@ def test_published_counts(name: str, count: int) -> None:
     assert parameter_total(preset(name)).value == count
 
 
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        ({"model_type": "bloom", "n_embed": 1024, "n_layer": 24, "num_attention_heads": 16, "n_inner": None}, 559_214_592),
+        (
+            {"model_type": "opt", "ffn_dim": 4096, "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24}
+            | {"word_embed_proj_dim": 512, "do_layer_norm_before": False, "_remove_final_layer_norm": False, "prefix": "</s>"},
+            331_196_416,
+        ),
+        (
+            {"model_type": "gpt_oss", "experts_per_token": 4, "num_experts_per_tok": 4, "num_hidden_layers": 24, "num_local_experts": 32}
+            | {"layer_types": ["sliding_attention", "full_attention"] * 12, "initial_context_length": 4096},
+            20_914_757_184,
+        ),
+        (
+            {"model_type": "gemma3", "vision_config": {}, "architectures": ["Gemma3ForConditionalGeneration"]}
+            | {"text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}},
+            3_880_263_168,
+        ),
+    ],
+)
+def test_configs_spelled_as_their_authors_did(config: dict[str, Any], count: int) -> None:
+    assert parameter_total(from_config(config)).value == count
+
+
 def test_a_mixture_shows_what_a_token_meets() -> None:
     mixtral = preset("mixtral-8x7b")
     idle = 6 * 3 * 4096 * 14336 * 32  # six of eight experts, three maps, 32 layers

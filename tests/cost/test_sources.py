@@ -146,14 +146,14 @@ def test_every_number_of_a_plan_explains_itself() -> None:
 
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_can_be_planned_both_ways(name: str) -> None:
-    """What is needed is never more than what a dense kernel does, and streaming never needs more memory than that."""
+    """What is needed is never more than what a dense kernel does, part by part."""
     for mode in ("infer", "train"):
         costs = plan(name, Workload(batch=2, context=512, mode=mode))  # type: ignore[arg-type]
         for step in costs.steps.values():
             for part, count in step.dense.items():
                 assert 0 < step.needed[part].value <= count.value
             assert sum(part.value for part in step.moved.values()) > 0
-        assert 0 < costs.peak("streamed").value
+        assert costs.peak("streamed").value > costs.memory["streamed"]["weights"].value
         assert costs.active.value <= costs.total.value
 
 
