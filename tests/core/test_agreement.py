@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 
@@ -34,19 +35,33 @@ def bounds(case: Case, truth: Case) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _largest_score(case: Case) -> float:
-    """max |s| over all pairs, masked ones too (their products take part in rounding nothing, but bound everything)."""
+    """max |s| over all pairs, masked ones too: the largest number whose rounding reaches a weight."""
     if not case.query.numel() or not case.key.numel():
         return 0.0
-    group = case.query.shape[1] // case.key.shape[1]
-    score = case.options["score"]
-    if getattr(score, "cap", None) is not None:
-        score = regard.ScaledDot(score.scale)  # what is rounded is the score before its cap
-    s = score(case.query, case.key.repeat_interleave(group, 1))
-    top = float(s.abs().max())
-    if isinstance(bias := case.options.get("bias"), Tensor):
-        top += float(bias.abs().max()) if bias.numel() else 0.0
+    h, L, S = case.query.shape[1], case.query.shape[2], case.key.shape[2]
+    top = _largest_on_the_way(case.options["score"], case.query, case.key.repeat_interleave(h // case.key.shape[1], 1))
+    bias = case.options.get("bias")
+    if isinstance(bias, regard.Bias):
+        bias = bias.tile(range(L), range(S), L, S)
+    if bias is not None and bias.numel():
+        top += float(bias.abs().max())
     temperature = case.options["choice"].temperature
     return top / float(temperature.min() if isinstance(temperature, Tensor) else temperature)
+
+
+def _largest_on_the_way(score: regard.Score, query: Tensor, key: Tensor) -> float:
+    """A score that computes something first rounds that: its projections, or what its cap then bends."""
+    if isinstance(score, regard.Additive):
+        q, k = score.prepare(query, key)
+        return float((q.abs().max() + k.abs().max()) * score.v.abs().sum())
+    if isinstance(score, regard.Bilinear):
+        size = copy.deepcopy(score)
+        for parameter in size.parameters():
+            parameter.copy_(parameter.abs())
+        return float(size(query.abs(), key.abs()).max())
+    if isinstance(score, regard.ScaledDot):
+        score = regard.ScaledDot(score.scale)
+    return float(score(query, key).abs().max())
 
 
 def problems(kernel: str, chunk: int, count: int) -> Iterator[Case]:
