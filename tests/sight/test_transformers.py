@@ -209,6 +209,8 @@ def test_t5_position_bias_and_cross_attention() -> None:
     with watch(model) as seen:
         watched = model(**inputs).logits
     same(watched, plain)
+    with watch(model, kernel="own"):
+        assert torch.equal(model(**inputs).logits, plain)
     assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
     for one, p in zip(seen, truth, strict=True):
         check(one, p)
@@ -235,6 +237,8 @@ def test_vit() -> None:
         model(**inputs)
     with watch(model) as seen:
         same(model(**inputs).last_hidden_state, plain)
+    with watch(model, kernel="own"):
+        assert torch.equal(model(**inputs).last_hidden_state, plain)
     assert len(seen) == 2
     assert seen.tokens is None
     for one, p in zip(seen, truth, strict=True):
@@ -255,6 +259,8 @@ def test_whisper() -> None:
         model(**inputs)
     with watch(model) as seen:
         same(model(**inputs).logits, plain)
+    with watch(model, kernel="own"):
+        assert torch.equal(model(**inputs).logits, plain)
     assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
     for one, p in zip(seen, truth, strict=True):
         check(one, p)
