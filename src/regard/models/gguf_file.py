@@ -32,6 +32,7 @@ class GgufFile:
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is not a GGUF file, or not a whole one ({error}); download it again") from error
         self.where = str(path)
+        self._fields = reader.fields
         self.settings: dict[str, Any] = {
             name: field.contents() for name, field in reader.fields.items() if "." in name and not name.startswith("tokenizer.")
         }
@@ -44,6 +45,14 @@ class GgufFile:
         if value is None:
             raise ValueError(f"{self.where} lacks the setting {self.architecture}.{key}; it is not a whole model")
         return value
+
+    def tokenizer(self) -> Any:
+        """The file's own tokenizer, of the `tokenizers` package, and the ids that end a text."""
+        from regard.models.gguf_words import tokenizer_of
+
+        words = {name: field.contents() for name, field in self._fields.items() if name.startswith("tokenizer.ggml.")}
+        ends = {words[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot") if f"tokenizer.ggml.{name}_token_id" in words}
+        return tokenizer_of(words, where=self.where), ends
 
     def get(self, name: str) -> Tensor:
         stored = self._tensors[name]

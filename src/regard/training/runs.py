@@ -3,6 +3,7 @@
 run.json            the task, its config, a fingerprint of the data
 *.vocabulary.json   the vocabularies
 log.jsonl, checkpoints/, best.safetensors     the trainer's
+model.safetensors   in a packed run (`regard.zoo.packing`): the best weights alone, in half precision
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def read_run(folder: str | Path, task: str) -> dict[str, Any]:
 def load_best(model: nn.Module, folder: str | Path) -> dict[str, Any]:
     """Put a run's best weights into `model` (its newest checkpoint's while nothing was evaluated yet); returns what is noted of them."""
     folder = Path(folder)
-    best = folder / "best.safetensors"
-    if best.exists():
+    best = next((file for name in ("best", "model") if (file := folder / f"{name}.safetensors").exists()), None)
+    if best is not None:
         tensors, note = checkpoints.read(best)
     else:
         steps = checkpoints.steps_in(folder / "checkpoints")
