@@ -1,0 +1,102 @@
+"""Readings of a sharded attention: each rank reads its own rows, then the states are merged, so that every rank has the whole.
+
+The keys travel once more, now that the lse is known; p = exp(z − lse) of a tile is looked at and dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..choices import Row
+from ..kernels.spec import accumulator
+from ..kernels.tiles import Tiles
+from ..readings import Reading, Shape, ValueNorm
+from .exchange import Exchange
+from .ring import Ring
+
+
+@torch.no_grad()
+def read(ring: Ring, readings: Sequence[Reading], lse: Tensor) -> dict[str, Any]:
+    """What the readings say of the whole pattern (all queries, all keys, in order), the same on every rank."""
+    spec = ring.spec
+    B, h, _, _ = spec.sizes
+    dtype = accumulator(spec.query.dtype)
+    norms = None
+    if any(isinstance(reading, ValueNorm) for reading in readings):
+        norms = torch.zeros(B, h, ring.keys.length, dtype=dtype, device=spec.query.device)
+    shape = Shape(B, h, ring.queries.length, ring.keys.length, spec.query.device, dtype, norms)
+    states = [reading.start(shape) for reading in readings]
+    for other, held in ring.blocks():
+        for rectangle in ring.rectangles(other) if held is not None else ():
+            assert held is not None
+            part = ring.part(rectangle, held)
+            at, tiles = rectangle.at, Tiles(part)
+            if norms is not None:
+                norms[:, :, at.cols.start : at.cols.stop] = part.value.to(dtype).norm(dim=-1).repeat_interleave(part.group, 1)
+            for rows in tiles.row_blocks():
+                here = lse[:, :, rectangle.rows][:, :, rows.start : rows.stop]
+                row = Row(here, torch.ones_like(here))
+                down = range(at.rows.start + rows.start, at.rows.start + rows.stop)
+                for tile in tiles.row(rows):
+                    across = range(at.cols.start + tile.cols.start, at.cols.start + tile.cols.stop)
+                    p = spec.choice.weights(tile.z, row)
+                    for reading, state in zip(readings, states, strict=True):
+                        reading.add(state, p, tile.z, down, across)
+    merged = [_merge(ring.exchange, reading, state) for reading, state in zip(readings, states, strict=True)]
+    return {reading.name: reading.finish(state) for reading, state in zip(readings, merged, strict=True)}
+
+
+def _merge(exchange: Exchange, reading: Reading, state: Any) -> Any:
+    """From rank to rank, each adding what it saw, and the whole back to all."""
+    rank, last = exchange.rank, exchange.ranks - 1
+    if rank:
+        before = _like(state)
+        exchange.post(rank, (), rank - 1, list(_tensors(before)))[1].wait()
+        state = reading.merge(before, state)
+    whole = [x.contiguous() for x in _tensors(state)]
+    if rank < last:
+        exchange.post(rank + 1, whole, rank, ())[0].wait()
+        state = _like(state)
+        exchange.post(rank, (), rank + 1, list(_tensors(state)))[1].wait()
+        whole = list(_tensors(state))
+    if rank:
+        exchange.post(rank - 1, whole, rank, ())[0].wait()
+    return state
+
+
+def _tensors(state: Any) -> Iterator[Tensor]:
+    """The tensors of a state, always in the same order."""
+    if isinstance(state, Tensor):
+        yield state
+    elif isinstance(state, dict):
+        for key in sorted(state):
+            yield from _tensors(state[key])
+    elif isinstance(state, tuple | list):
+        for part in state:
+            yield from _tensors(part)
+    elif dataclasses.is_dataclass(state):
+        for field in dataclasses.fields(state):
+            yield from _tensors(getattr(state, field.name))
+
+
+def _like(state: Any) -> Any:
+    """The same state with room for other tensors."""
+    if isinstance(state, Tensor):
+        return torch.empty_like(state, memory_format=torch.contiguous_format)
+    if isinstance(state, dict):
+        return {key: _like(value) for key, value in state.items()}
+    if isinstance(state, tuple) and hasattr(state, "_fields"):
+        return type(state)(*map(_like, state))
+    if isinstance(state, tuple | list):
+        return type(state)(map(_like, state))
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        return dataclasses.replace(state, **{field.name: _like(getattr(state, field.name)) for field in dataclasses.fields(state)})
+    return state
+
+
+__all__ = ["read"]
