@@ -6,7 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from regard.cli.read import read, split_sentences
+from regard.cli.read import read
+from regard.text.sentences import split_sentences
 from regard.text.stories import tell_stories
 from regard.training import tasks
 from regard.training.runs import train
@@ -85,9 +86,10 @@ def test_errors(model, tmp_path):
     story = tmp_path / "story.txt"
     story.write_text("Mary left.\n")
     for arguments, message in [
-        ([story, "-a", "Where?"], "no model: give --model"),
-        ([empty, "-a", "Where?", "-m", model], "no sentences in it"),
-        ([story, "-a", "Where?", "-m", tmp_path], "is not a run"),
+        ([empty, "-a", "Where?", "-m", model], "empty.txt is empty"),
+        ([story, "-a", " ", "-m", model], "the text is empty"),
+        ([tmp_path / "nowhere.txt", "-a", "Where?", "-m", model], "No such file"),
+        ([story, "-a", "Where?", "-m", tmp_path], "is not a model"),
     ]:
         result = run(*arguments)
         assert result.exit_code == 2

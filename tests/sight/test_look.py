@@ -180,8 +180,8 @@ def test_it_says_no(folder: Path, tmp_path: Path) -> None:
         ((folder, "--text", "the", "--file", folder / "config.json"), "--text"),
         ((folder, "--text", "the", "--out", "r.docx"), "a report ends in"),
         ((folder, "--text", "the", "--kernel", "mine"), "auto or own"),
-        ((tmp_path / "nothing", "--text", "the"), "is not there"),
-        ((tmp_path, "--text", "the"), "has no config.json"),
+        ((tmp_path / "nothing", "--text", "the"), "there is no model"),
+        ((tmp_path, "--text", "the"), "no config.json"),
     ]:
         result = run(*arguments)
         assert result.exit_code == 2

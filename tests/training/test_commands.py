@@ -111,9 +111,8 @@ def test_a_language_model_is_trained_measured_and_used(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["translate", "hallo"], "no model: give --model"),
-        (["generate", "hallo"], "no model: give --model"),
-        (["translate", "hallo", "--model", "nowhere"], "not a run (no run.json in it)"),
+        (["translate", "hallo", "--model", "nowhere"], "there is no model 'nowhere' and no such path"),
+        (["translate", "hallo", "--model", "."], "it has no run.json"),
         (["evaluate", "reading", "nowhere", "--test", __file__], "what can be evaluated: translation, lm, classify"),
         (["train", "translate", __file__], "did you mean 'translation'?"),
     ],

@@ -7,8 +7,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-COMMANDS = ("demo", "look", "translate", "generate", "read", "train", "evaluate", "fit", "doctor")  # each file holds a function of its name
-GROUPS = ("plan",)  # each file holds a typer app
+COMMANDS = ("demo", "look", "translate", "generate", "read", "train", "evaluate", "fit", "studio", "doctor")  # a function a file
+GROUPS = ("plan", "models")  # each file holds a typer app
 PASS_THROUGH = {"demo"}  # their own options follow the name
 
 

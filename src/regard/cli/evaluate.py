@@ -12,7 +12,7 @@ import typer
 
 def evaluate(
     task: Annotated[str, typer.Argument(help="translation, lm, classify or reader")],
-    run: Annotated[Path, typer.Argument(help="the folder of a `regard train` run")],
+    model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name of `regard models`", metavar="RUN")],
     test: Annotated[list[Path], typer.Option("--test", help="the test file; twice for two parallel files", exists=True)],
     beam: Annotated[int | None, typer.Option("--beam", help="how many prefixes the search keeps; 1 is greedy", min=1)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write the translations here, one a line")] = None,
@@ -23,8 +23,10 @@ def evaluate(
     jobs = {"translation": _translation, "lm": _lm, "classify": _classify, "reader": _reader}
     if task not in jobs:
         raise typer.BadParameter(f"task is {task!r}; what can be evaluated: {', '.join(jobs)}")
+    from ..zoo import locate
+
     try:
-        result = jobs[task](run, test, beam, out, device)
+        result = jobs[task](locate(model), test, beam, out, device)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     sys.stdout.write((json.dumps(result, ensure_ascii=False) if as_json else _table(result)) + "\n")

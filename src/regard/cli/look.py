@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .giving import lines_of
+
 if TYPE_CHECKING:
     from ..sight import Labels, Sighting
     from ..sight.opening import Opened
@@ -18,7 +20,7 @@ ENDINGS = (".html", ".svg", ".png", ".pdf", ".json", ".safetensors")
 
 
 def look(
-    model: Annotated[str, typer.Argument(help="a transformers folder, the folder of a `regard train` run, or a .gguf file")],
+    model: Annotated[str, typer.Argument(help="a name of `regard models`, a transformers folder, a run's folder, or a .gguf file")],
     text: Annotated[str | None, typer.Option("--text", "-t", help="the text to read")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="a file with the text", exists=True, dir_okay=False)] = None,
     out: Annotated[list[Path] | None, typer.Option("--out", "-o", help="a report: .html .svg .png .pdf .json .safetensors")] = None,
@@ -41,10 +43,13 @@ def look(
         if path.suffix.lower() not in ENDINGS:
             raise typer.BadParameter(f"{path.name}: a report ends in {', '.join(ENDINGS)}", param_hint="--out")
     from ..sight.opening import open_model
+    from ..zoo import find
 
-    words = text if text is not None else file.read_text(encoding="utf-8")  # type: ignore[union-attr]
     try:
-        opened = open_model(model, device=device, target=target)
+        words = "\n".join(lines_of(None if text is None else [text], file))
+        entry = find(model).check()
+        opened = open_model(entry.path, device=device, target=target)
+        opened.name = entry.name
         sighting, seconds, alone = _watch(opened, words, tokens, kernel, "full" if proof == "full" else "sampled", baseline)
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error

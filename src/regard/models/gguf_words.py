@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# How text is cut before merging, by the name GGUF gives it; each cut is a step of `tokenizers`.
-_CUTS: dict[str, tuple[str, ...]] = {
-    "gpt-2": ("bytes",),
-    "default": ("bytes",),
-    "smollm": ("digits", "bytes"),
-    "starcoder": ("digits", "bytes"),
-}
+# How text is cut before its bytes are merged, by the name GGUF gives it: whether every digit stands alone.
+_CUTS = {"gpt-2": False, "default": False, "smollm": True, "starcoder": True}
 _CONTROL = 3  # the token_type of marks such as <|im_start|>, which stand for themselves in a text
 
 
@@ -30,11 +25,8 @@ def tokenizer_of(settings: Mapping[str, Any], *, where: str) -> Tokenizer:
     pieces: list[str] = settings["tokenizer.ggml.tokens"]
     merges = [tuple(merge.split(" ")) for merge in settings["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=merges))
-    steps = {
-        "digits": lambda: pre_tokenizers.Digits(individual_digits=True),
-        "bytes": lambda: pre_tokenizers.ByteLevel(add_prefix_space=False),
-    }
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([steps[name]() for name in _CUTS[cut]])
+    digits, by_bytes = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, by_bytes] if _CUTS[cut] else [by_bytes])
     tokenizer.decoder = decoders.ByteLevel()
     types = settings.get("tokenizer.ggml.token_type", ())
     marks = [piece for piece, sort in zip(pieces, types, strict=False) if sort == _CONTROL]

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..models.reader import Page
 from .effect import run
 
 
@@ -91,15 +92,10 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 def _gguf(path: Path, device: str) -> Opened:
-    from ..models.gpt import Gpt
+    from ..zoo.published import Published
 
-    try:
-        from transformers import AutoTokenizer
-    except ImportError as error:
-        raise ValueError(f"the tokenizer inside {path.name} is read by transformers: pip install transformers") from error
-    tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
-    model = Gpt.from_folder(path, device=device)
-    return _ids(model, path.stem, tokenizer, tokenizer.convert_ids_to_tokens, device)
+    opened = Published.open(path, device=device)
+    return _ids(opened.model, path.stem, opened.encode, opened.pieces, device)
 
 
 def _ours(path: Path, config: dict[str, Any], device: str) -> Opened:
@@ -141,7 +137,9 @@ def _run(path: Path, device: str, target: str | None) -> Opened:
         return _ids(classifier.model, name, frame, lambda ids: [names.piece(i) for i in ids], device)
     if task == "translation":
         return _translator(path, name, device, target)
-    raise ValueError(f"{path} is a run of {task!r}; `regard look` opens runs of lm, classify and translation")
+    if task == "reader":
+        return _reader(path, name, device)
+    raise ValueError(f"{path} is a run of {task!r}; `regard look` opens runs of lm, classify, translation and reader")
 
 
 def _translator(path: Path, name: str, device: str, target: str | None) -> Opened:
@@ -160,7 +158,25 @@ def _translator(path: Path, name: str, device: str, target: str | None) -> Opene
         read, written = inputs[0][0].tolist(), inputs[2][0].tolist()
         return [[opened.target.piece(i) for i in written]], [[opened.source.piece(i) for i in read]]
 
-    return Opened(opened.model.eval(), name, encode, tokens)
+    return Opened(opened.model.eval(), name, encode, tokens, opened.limit)
+
+
+def _reader(path: Path, name: str, device: str) -> Opened:
+    """A reader: the last sentence of the text is the question, and what it looks at are the sentences before it."""
+    from ..text.sentences import split_sentences
+    from ..text.stories import Story
+    from ..training.tasks.reader import StoryReader
+
+    opened = StoryReader.open(path, device=device)
+    told: list[str] = []
+
+    def encode(text: str) -> Page:
+        told[:] = split_sentences(text)
+        if len(told) < 2:
+            raise ValueError(f"{name} reads a story and a question about it: give at least two sentences, the question last")
+        return opened.page([Story(tuple(told[:-1]), told[-1], "")]).to(torch.device(device))
+
+    return Opened(opened.model.eval(), name, encode, lambda page: ([told[-1:]], [told[:-1]]))
 
 
 def _ids(model: nn.Module, name: str, encode: Callable[[str], Any], pieces: Callable[[list[int]], list[str]], device: str) -> Opened:
@@ -179,7 +195,9 @@ def _ids(model: nn.Module, name: str, encode: Callable[[str], Any], pieces: Call
 
 
 def cut(inputs: Any, length: int) -> Any:
-    """The first `length` tokens of inputs."""
+    """The first `length` tokens of inputs; of a story, which is looked at by the sentence, the first sentences."""
+    if isinstance(inputs, Page):
+        return Page(inputs.sentences[:, :length], inputs.counts.clamp(max=length), inputs.questions)
     if isinstance(inputs, Tensor):
         return inputs[:, :length]
     if isinstance(inputs, dict):
@@ -190,7 +208,9 @@ def cut(inputs: Any, length: int) -> Any:
 
 
 def length_of(inputs: Any) -> int:
-    """How many tokens inputs have."""
+    """How many tokens inputs have; of a story, how many sentences."""
+    if isinstance(inputs, Page):
+        return int(inputs.sentences.shape[1])
     if isinstance(inputs, dict):
         return int(inputs["input_ids"].shape[1])
     return int((inputs if isinstance(inputs, Tensor) else inputs[0]).shape[1])

@@ -41,16 +41,23 @@ def read_pairs(
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 file, without their ends; an error names the file and line that is not UTF-8.
+    """The lines of a UTF-8 file, without their ends; an error names the file and line that is not UTF-8."""
+    return decode_lines(Path(path).read_bytes(), path)
+
+
+def decode_lines(data: bytes, name: str | Path) -> list[str]:
+    """The lines of UTF-8 data that came from `name`.
 
     Only line feeds end a line: a stray separator inside a sentence must not shift one of two parallel files.
     """
-    data = Path(path).read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8") from error
+        place = error.start - data.rfind(b"\n", 0, error.start)
+        raise ValueError(
+            f"{name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (byte {place} of the line); save it as UTF-8"
+        ) from error
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -42,7 +42,7 @@ class Card:
     languages: tuple[str, ...] = ()
     parameters: int = 0
     licence: str = ""
-    origin: str = ""
+    comes_from: str = ""
     data: tuple[Data, ...] = ()
     command: tuple[str, ...] = ()
     seed: int | None = None
@@ -59,9 +59,10 @@ class Card:
             given = json.loads(file.read_text(encoding="utf-8"))
             given["data"] = tuple(Data(**item) for item in given.get("data", ()))
             tuples = {name: tuple(given.get(name, ())) for name in ("languages", "command", "limits")}
-            return cls(**{**given, **tuples})
+            known = {field.name for field in dataclasses.fields(cls)}  # a card of a later version may say more
+            return cls(**{name: value for name, value in {**given, **tuples}.items() if name in known})
         except (ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{file} is not a card of this version ({error}); reinstall regard, or add the model again") from error
+            raise ValueError(f"{file} is damaged ({error}); remove the folder and add the model again, or install regard again") from error
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
@@ -78,7 +79,7 @@ class Card:
                 raise ValueError(f"{file} ({file.stat().st_size:,} bytes) is damaged or was changed: {differs}; {self._again()}")
 
     def _again(self) -> str:
-        return f"run `regard models remove {self.name}` and add it again" if self.origin else "install regard again"
+        return f"run `regard models remove {self.name}` and add it again" if self.comes_from else "install regard again"
 
     def headline(self) -> str:
         """The first score in few words.
@@ -127,7 +128,7 @@ def markdown(card: Card) -> str:
         ("Languages", " → ".join(card.languages)),
         ("Parameters", f"{card.parameters:,}" if card.parameters else ""),
         ("Licence of the weights", card.licence),
-        ("Comes from", card.origin),
+        ("Comes from", card.comes_from),
         ("Seed", "" if card.seed is None else str(card.seed)),
     ]
     lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts if value)]

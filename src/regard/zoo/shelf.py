@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from .card import Card
+from .card import FILE, Card
 
 SHIPPED = Path(__file__).parent
 
@@ -23,6 +23,7 @@ class Entry:
     path: Path
     origin: Literal["shipped", "added", "given"]
     card: Card | None
+    trouble: str = ""  # why the card cannot be read
 
     @property
     def folder(self) -> Path:
@@ -34,6 +35,8 @@ class Entry:
 
     def check(self) -> Entry:
         """Make sure the files are those of the card."""
+        if self.trouble:
+            raise ValueError(self.trouble)
         if self.card is not None:
             self.card.check(self.folder)
         return self
@@ -58,9 +61,13 @@ def entries() -> list[Entry]:
     for origin, root in (("shipped", SHIPPED), ("added", home())):
         folders = sorted(root.iterdir()) if root.is_dir() else []
         for folder in folders:
-            card = None if folder.name.startswith((".", "_")) else Card.read(folder)
-            if card is not None:
-                found.append(Entry(folder.name, weights_in(folder), origin, card))  # type: ignore[arg-type]
+            if folder.name.startswith((".", "_")) or not (folder / FILE).is_file():
+                continue
+            try:
+                card, trouble = Card.read(folder), ""
+            except ValueError as error:  # one damaged model must not hide the others
+                card, trouble = None, str(error)
+            found.append(Entry(folder.name, weights_in(folder), origin, card, trouble))  # type: ignore[arg-type]
     return found
 
 

@@ -196,6 +196,9 @@ class LanguageModel:
         load_best(model, folder)
         return cls(model.to(device), vocabulary)
 
+    def encode(self, text: str) -> list[int]:
+        return self.vocabulary.encode(text)
+
     def generate(
         self,
         prompt: str,
@@ -207,7 +210,7 @@ class LanguageModel:
         seed: int | None = None,
     ) -> str:
         """The prompt and what follows it."""
-        ids = torch.tensor(self.vocabulary.encode(prompt) or [EOS])
+        ids = torch.tensor(self.encode(prompt) or [EOS])
         return self.extend(ids, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
 
     def extend(self, ids: Tensor, *, max_new: int, seed: int | None = None, **options: Any) -> str:

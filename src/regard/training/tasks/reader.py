@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from ...models.reader import Page, Reader, ReaderConfig, Reading, reader_loss
 from ...text.stories import Story, read_stories
-from ...text.vocabulary import UNK, Vocabulary
+from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
 from ..checkpoints import write_text
 from ..config import from_dict
 from ..runs import load_best, read_run
@@ -230,6 +230,10 @@ class StoryReader:
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text that training never saw."""
         return [word for word in text.split() if UNK in self._ids(word)]
+
+    def known_words(self) -> list[str]:
+        """The words training saw, sorted."""
+        return sorted(word for i in range(len(SPECIALS), len(self.words)) if (word := self.words.piece(i).strip(SPACE)).isalnum())
 
     def _readings(self, stories: Sequence[Story], batch: int) -> Iterator[tuple[Sequence[Story], Reading]]:
         """The stories a batch at a time with what came of reading them, in the order given."""

@@ -198,7 +198,7 @@ class TranslationTask:
     ) -> None:
         self.config = config
         self.model = model
-        self.translations = Translations(model, *vocabularies, config.decoding)
+        self.translations = Translations(model, *vocabularies, config.decoding, limit=config.data.max_length)
         self.valid = valid
         most = config.data.max_length
         source, target = self.translations.encode([p.source for p in train]), vocabularies[1].encode_all([p.target for p in train])
@@ -308,10 +308,10 @@ class Translated:
 
 
 class Translations:
-    """A trained translator with its vocabularies: text in, text out."""
+    """A trained translator with its vocabularies: text in, text out. `limit` is the longest source, in tokens, it was trained on."""
 
-    def __init__(self, model: nn.Module, source: Vocabulary, target: Vocabulary, decoding: Decoding) -> None:
-        self.model, self.source, self.target, self.decoding = model, source, target, decoding
+    def __init__(self, model: nn.Module, source: Vocabulary, target: Vocabulary, decoding: Decoding, *, limit: int = 100) -> None:
+        self.model, self.source, self.target, self.decoding, self.limit = model, source, target, decoding, limit
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Translations:
@@ -321,11 +321,15 @@ class Translations:
         source, target = (Vocabulary.load(folder / f"{side}.vocabulary.json") for side in ("source", "target"))
         model = config.model.build(len(source), len(target), shared=config.target.kind == "shared")
         load_best(model, folder)
-        return cls(model.to(device), source, target, config.decoding)
+        return cls(model.to(device), source, target, config.decoding, limit=config.data.max_length)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Source ids; a text with nothing in it is an end mark alone, since a model needs something to look at."""
         return [ids or [EOS] for ids in self.source.encode_all(texts)]
+
+    def fits(self, text: str) -> bool:
+        """Whether a text is no longer than what the model was trained on."""
+        return len(self.source.encode(text)) <= self.limit
 
     def translate(
         self,

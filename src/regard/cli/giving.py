@@ -1,0 +1,44 @@
+"""How texts are given to a command: by hand, in a file, or on standard input; always UTF-8, never nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..text.pairs import decode_lines, read_lines
+
+
+def lines_of(texts: Sequence[str] | None, file: Path | None) -> list[str]:
+    """The texts given, the lines of the file, or those of standard input; at least one must not be blank."""
+    if texts:
+        lines, name = [checked(text) for text in texts], "the text"
+    elif file is not None:
+        lines, name = read_lines(file), str(file)
+    else:
+        lines, name = decode_lines(_typed(), "standard input"), "standard input"
+    if not any(line.strip() for line in lines):
+        raise ValueError(f"{name} is empty; there is nothing to read")
+    return lines
+
+
+def text_of(given: str) -> str:
+    """A text given by hand, or "-" for all of standard input."""
+    text = "\n".join(decode_lines(_typed(), "standard input")) if given == "-" else checked(given)
+    if not text.strip():
+        raise ValueError("the text is empty; give at least one word")
+    return text
+
+
+def checked(text: str) -> str:
+    """The text, if it is one: bytes that are not UTF-8 reach Python as lone surrogates."""
+    bad = next((c for c in text if "\ud800" <= c <= "\udfff"), None)
+    if bad is not None:
+        raise ValueError(f"the text is not UTF-8 (byte 0x{ord(bad) & 0xFF:02x} at character {text.index(bad) + 1}); give it as UTF-8")
+    return text
+
+
+def _typed() -> bytes:
+    if sys.stdin.isatty():
+        sys.stderr.write("reading from the keyboard, one text a line; Ctrl-D ends\n")
+    return sys.stdin.buffer.read()
