@@ -20,7 +20,7 @@ from .kernels.fused import plain
 from .kernels.spec import Kernel, Result, Spec
 from .masks import Mask
 from .readings import Reading
-from .scores import ScaledDot, Score
+from .scores import Prepared, ScaledDot, Score
 
 _SCORE = ScaledDot()
 _CHOICE = Softmax()
@@ -90,6 +90,7 @@ def attend(
         and limit_bytes is None
         and plain(query, key, value)
         and query.numel() * key.shape[2] < SMALL
+        and not (query.dtype == torch.bfloat16 and query.requires_grad)
     ):
         # Nothing to decide and little to do: the general path would come to the same call.
         return scaled_dot_product_attention(query, key, value)
@@ -232,7 +233,7 @@ def _spec(
             key,
             value,
             choice,
-            score=score if lowered is None else None,
+            score=None if lowered is not None else score.inner if isinstance(score, Prepared) else score,
             scale=1.0 if lowered is None else lowered.scale,
             cap=None if lowered is None else lowered.cap,
             key_bias=None if lowered is None else lowered.key_bias,

@@ -49,6 +49,14 @@ class Score(nn.Module):
         """Scores of prepared queries (…, l, d') against prepared keys (…, s, d'): (…, l, s)."""
         raise NotImplementedError
 
+    def prepared(self) -> Prepared:
+        """This score for queries and keys that went through `prepare` already: keys of a source that is asked at every step."""
+        return Prepared(self)
+
+    def lower_prepared(self, query: Tensor, key: Tensor) -> Lowered | None:
+        """`lower` for prepared queries and keys."""
+        return self.lower(query, key) if type(self).prepare is Score.prepare else None
+
     def width(self, query: Tensor) -> int:
         """How many numbers one entry of a tile costs while it is computed; tiles shrink by it."""
         return 1
@@ -63,6 +71,35 @@ class Score(nn.Module):
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         self.check(query.shape[-1], key.shape[-1])
         return self.tile(*self.prepare(query, key))
+
+
+class Prepared(Score):
+    """A score whose queries and keys are prepared: what is left is the look at each pair. Made by `Score.prepared`.
+
+    >>> score = Additive(3, 5, hidden=8)
+    >>> query, key = torch.randn(4, 3), torch.randn(6, 5)
+    >>> torch.equal(score.prepared()(*score.prepare(query, key)), score(query, key))
+    True
+    """
+
+    def __init__(self, inner: Score) -> None:
+        super().__init__()
+        self.__dict__["inner"] = inner  # seen through, not owned: its parameters have their place already
+        self.widens = inner.widens
+
+    inner: Score
+
+    def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
+        return self.inner.lower_prepared(query, key)
+
+    def tile(self, query: Tensor, key: Tensor) -> Tensor:
+        return self.inner.tile(query, key)
+
+    def width(self, query: Tensor) -> int:
+        return self.inner.width(query)
+
+    def extra_repr(self) -> str:
+        return repr(self.inner)
 
 
 class Dot(Score):
@@ -193,6 +230,9 @@ class Bilinear(Score):
 
     def lower(self, query: Tensor, key: Tensor) -> Lowered:
         return Lowered(*self.prepare(query, key))
+
+    def lower_prepared(self, query: Tensor, key: Tensor) -> Lowered:
+        return Lowered(query, key)
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
         return query @ key.mT

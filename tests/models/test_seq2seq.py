@@ -122,7 +122,8 @@ def test_looking_is_attend_with_that_score(name):
     model = Bahdanau(11, 10, embedding=7, state=12, alignment=5, score=SCORES[name]()).double()
     memory = model.encode(SOURCE, LENGTHS)
     s = torch.randn(3, 4, 12, dtype=torch.float64)
-    context, alpha = model.look(s, memory)
+    context, alpha = model.align(s, memory)
+    torch.testing.assert_close(model.look(s, memory), context)
     h = memory.annotations
     wanted = regard.attend(s, h, h, score=model.score, mask=regard.padding(LENGTHS), kernel="reference")
     torch.testing.assert_close(context, wanted)

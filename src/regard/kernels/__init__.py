@@ -5,6 +5,8 @@ A kernel is picked by :func:`order`, fastest first; the first that does not refu
 
 from __future__ import annotations
 
+import torch
+
 from .fused import Fused
 from .native import Native, instruction_set
 from .reference import Reference
@@ -23,8 +25,12 @@ def order(spec: Spec) -> tuple[Kernel, ...]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
     if spec.query.device.type != "cpu" or not _HERE:
         return _TORCH
-    # Torch follows gradients in C++, we in Python: with a gradient the shortest door stays shortest a little longer.
-    small = spec.work < 4 * SMALL if spec.needs_grad else spec.work < SMALL and spec.mask is None
+    # Torch follows gradients in C++, we in Python: with a gradient the shortest door stays shortest a little longer; but not in
+    # bfloat16, where the backward of torch's CPU kernel takes many times as long as ours.
+    if spec.needs_grad:
+        small = spec.work < 4 * SMALL and spec.query.dtype != torch.bfloat16
+    else:
+        small = spec.work < SMALL and spec.mask is None
     return _SMALL if small else _COMPILED
 
 

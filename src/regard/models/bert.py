@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attended
+from regard.layers.dropout import dropout
 from regard.masks import Mask, padding
 from regard.models.block import Block, BlockConfig, Watcher, initialise, normalise, position_table
 from regard.readings import Reading
@@ -94,7 +95,7 @@ class Bert(nn.Module):
             x = x + (self.types.weight[0] if types is None else self.types(types))
         elif types is not None:
             raise ValueError("types were given, but this model has no segment embedding; make its config with types=2 or leave them out")
-        x = F.dropout(self.embedding_norm(x), self.config.dropout, self.training)
+        x = dropout(self.embedding_norm(x), self.config.dropout, self.training)
         if lengths is not None:
             mask = padding(lengths) if mask is None else mask & padding(lengths)
         for block in self.blocks:
@@ -161,7 +162,7 @@ class BertClassifier(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         pooled = self.bert.pool(self.bert(ids, lengths, types))
-        return self.output(F.dropout(pooled, self.dropout, self.training))  # type: ignore[no-any-return]
+        return self.output(dropout(pooled, self.dropout, self.training))  # type: ignore[no-any-return]
 
 
 class _MaskedHead(nn.Module):

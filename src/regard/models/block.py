@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.layers.cache import LayerCache
+from regard.layers.dropout import dropout
 from regard.layers.multihead import MultiHeadAttention, Projected
 from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.masks import Mask, causal, window
@@ -156,7 +157,7 @@ class Block(nn.Module):
         return self._add(x, self.mlp(given), self.mlp_norm)
 
     def _add(self, x: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
-        total = x + F.dropout(change, self.dropout, self.training)
+        total = x + dropout(change, self.dropout, self.training)
         return norm(total) if self.post else total
 
 

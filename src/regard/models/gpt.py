@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from regard.attention import Attended
 from regard.layers.cache import Cache
+from regard.layers.dropout import dropout
 from regard.models.block import Block, BlockConfig, Watcher, causal_mask, initialise, normalise, position_table
 from regard.models.sampling import next_token
 from regard.readings import Reading
@@ -80,7 +81,7 @@ class Gpt(nn.Module):
         x = self.tokens(ids)
         if self.positions is not None:
             x = self.positions(x, 0 if cache is None else cache.length)
-        x = F.dropout(x, config.dropout, self.training)
+        x = dropout(x, config.dropout, self.training)
         masks = {reach: causal_mask(ids.shape[1], reach, cached=cache is not None) for reach in {config.window, None}}
         for layer, block in enumerate(self.blocks):
             held = None if cache is None else cache[layer]

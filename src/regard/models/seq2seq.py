@@ -12,28 +12,37 @@ Axes: B batch, S source positions, T target positions, n state width, m embeddin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..attention import attend, observe
+from ..masks import Mask, padding
+from ..readings import Rows
 from ..scores import Additive, Score
 from .translator import Step
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """A source as its decoder needs it: annotations h (B, S, 2n), prepared keys (B, S, a), who is real (B, S), and s_0 (B, n)."""
+    """A source as its decoder needs it: annotations h (B, S, 2n), prepared keys (B, S, a), lengths (B,), and s_0 (B, n)."""
 
     annotations: Tensor
     keys: Tensor
-    real: Tensor
+    lengths: Tensor
     first: Tensor
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Who is real."""
+        return padding(self.lengths)
 
     def select(self, index: Tensor) -> Memory:
         """Rows `index` of every part."""
-        return Memory(self.annotations[index], self.keys[index], self.real[index], self.first[index])
+        return Memory(self.annotations[index], self.keys[index], self.lengths[index], self.first[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +141,7 @@ class FixedContext(nn.Module):
         last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, half)
         ahead, back = h[..., :half].gather(1, last)[:, 0], h[:, 0, half:]  # →h_S, ←h_1
         c = torch.tanh(self.context(self.dropout(torch.cat([ahead, back], dim=-1))))  # (B, n)
-        return Memory(annotations=c, keys=c, real=lengths, first=torch.tanh(self.first(back)))
+        return Memory(c, c, lengths, torch.tanh(self.first(back)))
 
     def start(self, memory: Memory) -> RecurrentState:
         return _begin(memory)
@@ -142,12 +151,12 @@ class FixedContext(nn.Module):
         s, _ = self.decoder(torch.cat([y, c], dim=-1)[:, None], state.s[None].contiguous())
         return Step(self.readout(s[:, 0], c, y), replace(state, s=s[:, 0]))
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
         memory = self.encode(source, lengths)
         y = self.dropout(self.embedding(target))  # (B, T, m)
         c = memory.annotations[:, None].expand(-1, target.shape[1], -1)  # (B, T, n): the same at every step
         s, _ = self.decoder(torch.cat([y, c], dim=-1), memory.first[None].contiguous())
-        return cast(Tensor, self.readout(s, c, y))
+        return _read(self.readout, keep, s, c, y)
 
 
 class Bahdanau(nn.Module):
@@ -206,19 +215,22 @@ class Bahdanau(nn.Module):
         first = torch.tanh(self.first(h[:, 0, h.shape[-1] // 2 :]))  # s_0 from ←h_1
         # What the score does to a key it does here, once per sentence; `prepare` treats queries and keys apart, so no query will do.
         _, keys = self.score.prepare(first.new_empty(len(h), 0, first.shape[-1]), h)
-        real = torch.arange(source.shape[1], device=source.device) < lengths[:, None]  # (B, S)
-        return Memory(h, keys, real, first)
+        return Memory(h, keys, lengths, first)
 
-    def look(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """c (B, T, 2n) and α (B, T, S) for states s (B, T, n).
+    def look(self, s: Tensor, memory: Memory) -> Tensor:
+        """c (B, T, 2n) for states s (B, T, n)."""
+        return attend(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask)[:, 0]
 
-        The three stages are written out rather than asked of `regard.attend`: with one query a step the keys must stay prepared
-        between steps, and α itself is wanted. A test holds this against `regard.attend`.
-        """
+    def align(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """c (B, T, 2n) and α (B, T, S) for states s (B, T, n)."""
+        readings = [Rows(list(range(s.shape[1])))]
+        seen = observe(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask, readings=readings)
+        return seen.output[:, 0], seen.readings["rows"][:, 0].to(s.dtype)
+
+    def _question(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Prepared queries, prepared keys and values, one head each: (B, 1, …)."""
         query, _ = self.score.prepare(s, memory.annotations[:, :0])
-        energy = self.score.tile(query, memory.keys)  # e (B, T, S)
-        alpha = energy.masked_fill(~memory.real[:, None], -torch.inf).softmax(dim=-1)
-        return alpha @ memory.annotations, alpha
+        return query[:, None], memory.keys[:, None], memory.annotations[:, None]
 
     def start(self, memory: Memory) -> RecurrentState:
         return _begin(memory)
@@ -226,19 +238,19 @@ class Bahdanau(nn.Module):
     def step(self, state: RecurrentState, token: Tensor) -> Step:
         y = self.dropout(self.embedding(token))  # (B, m)
         if self.query == "previous":
-            c, alpha = self.look(state.s[:, None], state.memory)
+            c, alpha = self.align(state.s[:, None], state.memory)
             s = self._recur(F.linear(torch.cat([y, c[:, 0]], dim=-1), *self._input), state.s)
         else:
             s = self._recur(F.linear(y, *self._input), state.s)
-            c, alpha = self.look(s[:, None], state.memory)
+            c, alpha = self.align(s[:, None], state.memory)
         return Step(self.readout(s, c[:, 0], y), replace(state, s=s), alpha[:, 0])
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
         memory = self.encode(source, lengths)
         y = self.dropout(self.embedding(target))  # (B, T, m)
         if self.query == "current":
             s, _ = self.decoder(y, memory.first[None].contiguous())  # (B, T, n)
-            return cast(Tensor, self.readout(s, self.look(s, memory)[0], y))
+            return _read(self.readout, keep, s, self.look(s, memory), y)
         # c_i needs s_{i−1}, so this decoder steps. What does not depend on the state (y's part of the gates, the read-out) is done
         # for all steps at once, outside the loop.
         weight, bias = self._input
@@ -247,11 +259,11 @@ class Bahdanau(nn.Module):
         of_c = of_c.t().contiguous()
         s, states, contexts = memory.first, [], []
         for gate in gates:
-            c = self.look(s[:, None], memory)[0][:, 0]
+            c = self.look(s[:, None], memory)[:, 0]
             s = self._recur(torch.addmm(gate, c, of_c), s)
             states.append(s)
             contexts.append(c)
-        return cast(Tensor, self.readout(torch.stack(states, 1), torch.stack(contexts, 1), y))
+        return _read(self.readout, keep, torch.stack(states, 1), torch.stack(contexts, 1), y)
 
     @property
     def _input(self) -> tuple[Tensor, Tensor]:
@@ -264,6 +276,11 @@ class Bahdanau(nn.Module):
         reset, update = torch.sigmoid(gates[:, : 2 * n] + recurrent[:, : 2 * n]).chunk(2, dim=-1)
         candidate = torch.tanh(torch.addcmul(gates[:, 2 * n :], reset, recurrent[:, 2 * n :]))
         return torch.lerp(candidate, s, update)  # (1 − update) · candidate + update · s
+
+
+def _read(readout: Readout, keep: Tensor | None, *vectors: Tensor) -> Tensor:
+    """Logits of every position (B, T, V), or only of those `keep` (B, T) marks: (N, V)."""
+    return cast(Tensor, readout(*(vectors if keep is None else (x[keep] for x in vectors))))
 
 
 def _initialise(model: nn.Module) -> None:

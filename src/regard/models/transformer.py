@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.cache import Cache
+from regard.layers.dropout import dropout
 from regard.layers.multihead import Projected
 from regard.masks import Mask, padding
 from regard.models.block import Block, BlockConfig, Watcher, causal_mask, normalise, position_table
@@ -197,4 +198,4 @@ class Transformer(nn.Module):
         x = tokens(ids) * self.config.d_model**0.5
         if positions is not None:
             x = positions(x, start)
-        return F.dropout(x, self.config.dropout, self.training)
+        return dropout(x, self.config.dropout, self.training)

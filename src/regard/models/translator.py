@@ -43,6 +43,6 @@ class Translator(Protocol):
         """Read the previous word `token` (B,) and predict the next."""
         ...
 
-    def __call__(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Teacher forcing: target (B, T) begins with <s> and lacks its last word; logits (B, T, V)."""
+    def __call__(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
+        """Teacher forcing: target (B, T) begins with <s> and lacks its last word; logits (B, T, V), or (N, V) where `keep` (B, T) is."""
         ...

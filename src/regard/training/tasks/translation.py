@@ -283,10 +283,10 @@ def learn(words: Words, lines: Sequence[str]) -> Vocabulary:
 def _loss(model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> tuple[Tensor, int]:
     device = next(model.parameters()).device
     target = batch.target.to(device, non_blocking=True)
-    wanted = target[:, 1:]
-    logits = model(batch.source.to(device, non_blocking=True), batch.lengths.to(device, non_blocking=True), target[:, :-1])
-    loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
-    return loss, int((batch.target[:, 1:] != PAD).sum())
+    keep = target[:, 1:] != PAD  # padding is not even read out
+    wanted = target[:, 1:][keep]
+    logits = model(batch.source.to(device, non_blocking=True), batch.lengths.to(device, non_blocking=True), target[:, :-1], keep=keep)
+    return F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing), len(wanted)
 
 
 @dataclass(frozen=True, eq=False)

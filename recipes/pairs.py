@@ -1,0 +1,119 @@
+"""Split the corpora of the shipped translators so that nothing leaks: training, validation and test share no sentence on either side.
+
+    python recipes/pairs.py zh-en --data DATA --out DATA/zh-en
+    python recipes/pairs.py de-en --data DATA --out DATA/de-en
+
+DATA holds `tatoeba-zh-en/cmn.txt`, `tatoeba-de-en/deu.txt` (English, a tab, the other language; Tatoeba as packed by manythings.org/anki)
+and `3am-zh-en/{train,val,test}.{zh,en}` (MaxyLee/3AM). Written: train.tsv, valid.tsv, test.tsv, source then target, and for Chinese
+3am-test.tsv. The split is a function of the files alone: the same lines give the same split on any machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from regard.text.chinese import folding_table
+from regard.text.pairs import Pair, read_pairs
+
+HELD_OUT = 1000  # sentences in each of validation and test
+
+
+def plain(text: str, fold: dict[int, str]) -> str:
+    """What makes two sentences the same: letters and digits, without case, width, script or punctuation."""
+    text = unicodedata.normalize("NFKC", text).lower().translate(fold)
+    return "".join(c for c in text if c.isalnum())
+
+
+def clusters(keys: list[tuple[str, str]]) -> list[list[int]]:
+    """Pairs that hang together by a shared sentence on either side, as lists of their indices."""
+    parent = list(range(len(keys)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    first: dict[tuple[int, str], int] = {}
+    for i, pair in enumerate(keys):
+        for side, key in enumerate(pair):
+            parent[root(i)] = root(first.setdefault((side, key), i))
+    found: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(keys)):
+        found[root(i)].append(i)
+    return list(found.values())
+
+
+def draw(text: str) -> str:
+    """A fixed shuffle: order by this."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def split(pairs: list[Pair], fold: dict[int, str], banned: set[tuple[int, str]]) -> dict[str, list[Pair]]:
+    """Training, validation and test; one pair stands for a cluster that is held out, and its others are left out altogether.
+
+    `banned` (side, sentence) are sentences of other test sets: no training pair may hold one.
+    """
+    keys = [(plain(p.source, fold), plain(p.target, fold)) for p in pairs]
+    pieces = sorted(clusters(keys), key=lambda piece: draw("\t".join(min(keys[i] for i in piece))))
+    parts: dict[str, list[Pair]] = {"test": [], "valid": [], "train": []}
+    for piece in pieces:
+        part = next((name for name in ("test", "valid") if len(parts[name]) < HELD_OUT), "train")
+        if part == "train":
+            parts["train"] += [pairs[i] for i in piece if not banned & set(enumerate(keys[i])) and all(keys[i])]
+        else:
+            parts[part].append(pairs[min(piece, key=lambda i: draw("\t".join(pairs[i])))])
+    parts["train"].sort(key=lambda pair: draw("\t".join(pair)))
+    return parts
+
+
+def check(parts: dict[str, list[Pair]], fold: dict[int, str]) -> None:
+    """No sentence of a held-out part may be in training, on either side."""
+    for side in (0, 1):
+        seen = {plain(pair[side], fold) for pair in parts["train"]}
+        for name, pairs in parts.items():
+            shared = {plain(pair[side], fold) for pair in pairs} & seen
+            if name != "train" and shared:
+                sys.exit(f"{name} shares {len(shared)} sentences with training on side {side}, such as {sorted(shared)[0]!r}")
+
+
+def write(path: Path, pairs: Iterable[Pair]) -> None:
+    path.write_text("".join(f"{p.source}\t{p.target}\n" for p in pairs), encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("direction", choices=["zh-en", "de-en"])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    chinese = given.direction == "zh-en"
+    fold = str.maketrans(folding_table()) if chinese else {}
+    tatoeba = read_pairs(given.data / ("tatoeba-zh-en/cmn.txt" if chinese else "tatoeba-de-en/deu.txt"), columns=(1, 0))
+    captions: dict[str, list[Pair]] = {"train": [], "val": [], "test": []}
+    if chinese:
+        for part in captions:
+            captions[part] = read_pairs([given.data / f"3am-zh-en/{part}.{language}" for language in ("zh", "en")])
+    banned = {(side, plain(pair[side], fold)) for part in ("val", "test") for pair in captions[part] for side in (0, 1)}
+    parts = split(tatoeba, fold, banned)
+    held = banned | {(side, plain(pair[side], fold)) for part in ("valid", "test") for pair in parts[part] for side in (0, 1)}
+    parts["train"] += [pair for pair in captions["train"] if not held & {(side, plain(pair[side], fold)) for side in (0, 1)}]
+    parts["train"].sort(key=lambda pair: draw("\t".join(pair)))
+    if chinese:
+        parts["3am-test"] = captions["test"]
+    check(parts, fold)
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name, pairs in parts.items():
+        write(given.out / f"{name}.tsv", pairs)
+    print(json.dumps({name: len(pairs) for name, pairs in parts.items()}))
+
+
+if __name__ == "__main__":
+    main()
