@@ -42,5 +42,5 @@ def test_off_and_all() -> None:
     assert torch.equal(dropout(x, 0.5, False), x)
     assert torch.equal(dropout(x, 0.0, True), x)
     assert torch.equal(dropout(x, 1.0, True), torch.zeros_like(x))
-    with pytest.raises(ValueError, match="dropout is 1.5"):
+    with pytest.raises(ValueError, match=r"dropout is 1\.5"):
         dropout(x, 1.5, True)
