@@ -58,6 +58,26 @@ def until(view: Any, condition: str) -> None:
     pytest.fail(f"never true: {condition}")
 
 
+def becomes(view: Any, /, **wanted: Any) -> None:
+    """Wait until the page's state holds these values."""
+    for _ in range(200):
+        found = state(view)
+        if {name: found[name] for name in wanted} == wanted:
+            return
+        view.wait_for_timeout(25)
+    pytest.fail(f"the state never held {wanted}; at last it was {found}")
+
+
+def shows(view: Any, selector: str, wanted: str | list[str], *, within: bool = False) -> None:
+    """Wait until an element (or, for a list, all of them) says this; `within`: among other things."""
+    for _ in range(200):
+        found = view.locator(selector).all_inner_texts()
+        if found == wanted if isinstance(wanted, list) else len(found) == 1 and (wanted in found[0] if within else wanted == found[0]):
+            return
+        view.wait_for_timeout(25)
+    pytest.fail(f"{selector} never said {wanted!r}; at last it said {found!r}")
+
+
 PIXEL = """([q, k]) => {
   const view = document.querySelector('.regard').regard.view, p = view.plot, canvas = document.querySelector('.rv-canvas');
   const [x, y] = view.state.form === 'row' ? [k, q] : [q, k], ratio = canvas.width / parseFloat(canvas.style.width);
@@ -90,9 +110,8 @@ def change(view: Any, /, **changes: Any) -> None:
 
 def test_first_paint_shows_the_clearest_head_and_its_word(show: Show) -> None:
     view = show(short_page())
-    now = state(view)
-    assert (now["entry"], now["head"]) == (1, 0)  # labelled previous token, 0.91
-    assert view.locator(".rv-card h2").inner_text() == "Layer 1 · Head 0"
+    becomes(view, entry=1, head=0)  # labelled previous token, 0.91
+    shows(view, ".rv-card h2", "Layer 1 · Head 0")
     assert "previous token 0.91" in re.sub(r"\s+", " ", view.locator(".rv-chips").inner_text())
     assert view.locator(".rv-text .rv-now").count() == 1
     assert view.locator(".rv-proof").inner_text().startswith("✓ proof")
@@ -114,7 +133,7 @@ def test_a_weight_has_the_library_s_colour_in_both_themes_and_forms(show: Show, 
 def test_hovering_a_word_shows_its_row_everywhere_with_the_numbers(show: Show) -> None:
     view = show(short_page(), fragment="#layer=0&head=1")
     view.locator(".rv-text [data-i='5']").hover()
-    assert state(view)["q"] == 5
+    becomes(view, q=5)
     assert view.locator(".rv-text .rv-now").inner_text().strip("·") == "a"
     weights = short().head(0, 1).tile()[5]
     best = int(weights.argmax())
@@ -122,59 +141,58 @@ def test_hovering_a_word_shows_its_row_everywhere_with_the_numbers(show: Show) -
     assert first.locator(".rv-num").inner_text() == f"{float(weights[best]):.3f}"
     assert first.locator("small").inner_text() == str(best)
     view.keyboard.press("4")
-    assert view.locator(".rv-wordrow >> nth=1").locator(".rv-now").inner_text() == "a"
-    assert view.locator(".rv-links path[stroke-opacity='1']").count() == int((weights >= 0.005).sum())
+    shows(view, ".rv-wordrow >> nth=1 >> .rv-now", "a")
+    until(view, f"document.querySelectorAll(\".rv-links path[stroke-opacity='1']\").length === {int((weights >= 0.005).sum())}")
 
 
 def test_a_cell_tells_its_exact_weight_and_the_mask(show: Show) -> None:
     view = show(short_page(), fragment="#layer=1&head=3")
     move_to_cell(view, 7, 2)
-    assert (state(view)["q"], state(view)["k"]) == (7, 2)
+    becomes(view, q=7, k=2)
     weight = float(short().head(1, 3).tile()[7, 2])
     said = view.locator(".rv-said b").inner_text().replace("−", "-")
     assert float(said) == pytest.approx(weight, rel=0.06, abs=6e-5)
     move_to_cell(view, 2, 7)
     view.evaluate(FRAME)
-    assert "masked" in view.locator(".rv-said").inner_text()
+    shows(view, ".rv-said", "masked", within=True)
 
 
 def test_click_pins_and_escape_releases(show: Show) -> None:
     view = show(short_page())
     view.locator(".rv-text [data-i='4']").click()
-    assert state(view)["pinned"] is True
+    becomes(view, pinned=True)
     view.locator(".rv-text [data-i='8']").hover()
-    now = state(view)
-    assert (now["q"], now["k"]) == (4, 8)
-    assert "pinned" in view.locator(".rv-said").inner_text()
+    becomes(view, q=4, k=8)
+    shows(view, ".rv-said", "pinned", within=True)
     view.keyboard.press("Escape")
-    assert state(view)["pinned"] is False
+    becomes(view, pinned=False)
 
 
 def test_keys_walk_tokens_heads_layers_views_and_scales(show: Show) -> None:
     view = show(short_page(), fragment="#layer=0&head=0&q=3")
     view.keyboard.press("ArrowRight")
-    assert state(view)["q"] == 4
+    becomes(view, q=4)
     view.keyboard.press("ArrowDown")
-    assert state(view)["k"] == 0
+    becomes(view, k=0)
     view.keyboard.press("]")
-    assert state(view)["head"] == 1
+    becomes(view, head=1)
     view.keyboard.press("[")
     view.keyboard.press("[")
-    assert state(view)["head"] == 3
+    becomes(view, head=3)
     view.keyboard.press("}")
-    assert state(view)["entry"] == 1
-    assert view.locator(".rv-card h2").inner_text() == "Layer 1 · Head 3"
+    becomes(view, entry=1)
+    shows(view, ".rv-card h2", "Layer 1 · Head 3")
     for key, name in zip("1234", ("pattern", "words", "stacked", "lines"), strict=True):
         view.keyboard.press(key)
-        assert state(view)["view"] == name
-        assert view.locator(".rv-tab[aria-selected=true]").get_attribute("data-view") == name
+        becomes(view, view=name)
+        until(view, f"document.querySelector('.rv-tab[aria-selected=true]').dataset.view === '{name}'")
     view.keyboard.press("s")
-    assert state(view)["scale"] == "log"
-    assert "≤" in view.locator(".rv-legend").inner_text()
+    becomes(view, scale="log")
+    shows(view, ".rv-legend", "≤", within=True)
     view.keyboard.press("?")
-    assert view.locator("dialog[open] dt").count() > 8
+    until(view, "document.querySelectorAll('dialog[open] dt').length > 8")
     view.keyboard.press("Escape")
-    assert view.locator("dialog[open]").count() == 0
+    until(view, "!document.querySelector('dialog[open]')")
 
 
 def test_the_head_grid_answers_to_pointer_and_keyboard(show: Show) -> None:
@@ -182,13 +200,11 @@ def test_the_head_grid_answers_to_pointer_and_keyboard(show: Show) -> None:
     view.locator(".rv-grid").focus()
     view.keyboard.press("ArrowDown")
     view.keyboard.press("ArrowRight")
-    now = state(view)
-    assert (now["entry"], now["head"]) == (1, 1)
+    becomes(view, entry=1, head=1)
     view.locator(".rv-grid").click(position={"x": 40, "y": 40})
-    now = state(view)
-    assert (now["entry"], now["head"]) == (0, 0)
+    becomes(view, entry=0, head=0)
     view.locator(".rv-pick select").nth(1).select_option("2")
-    assert state(view)["head"] == 2
+    becomes(view, head=2)
 
 
 def test_stacked_words_have_one_red_word_a_row(show: Show) -> None:
@@ -206,10 +222,10 @@ def test_stacked_words_have_one_red_word_a_row(show: Show) -> None:
 
 def test_zoom_shows_fewer_cells_and_the_tile_in_python(show: Show) -> None:
     view = show(short_page(), fragment="#layer=0&head=1&q=5&pin=1")
-    assert "figures.pattern(seen, layer=0, head=1)" in view.locator(".rv-python code").inner_text()
+    shows(view, ".rv-python code", "figures.pattern(seen, layer=0, head=1)", within=True)
     view.keyboard.press("+")
     view.evaluate(FRAME)
-    assert view.evaluate("document.querySelector('.regard').regard.view.plot.box.w") < len(WORDS)
+    until(view, f"document.querySelector('.regard').regard.view.plot.box.w < {len(WORDS)}")
     view.keyboard.press("ArrowRight")
     view.evaluate(FRAME)
     made = re.fullmatch(
@@ -220,7 +236,7 @@ def test_zoom_shows_fewer_cells_and_the_tile_in_python(show: Show) -> None:
     assert q0 <= state(view)["q"] < q1
     view.keyboard.press("0")
     view.evaluate(FRAME)
-    assert view.evaluate("document.querySelector('.regard').regard.view.plot.box.w") == len(WORDS)
+    until(view, f"document.querySelector('.regard').regard.view.plot.box.w === {len(WORDS)}")
 
 
 def test_the_address_holds_the_view(show: Show) -> None:
@@ -248,26 +264,25 @@ def test_chinese_and_dark_at_a_press(show: Show) -> None:
     view = show(short_page())
     view.get_by_role("button", name="中文").click()
     view.evaluate(FRAME)
-    assert view.locator(".regard").get_attribute("lang") == "zh-CN"
-    assert view.locator(".rv-tab").all_inner_texts() == ["图样", "词句", "逐行", "连线"]
-    assert "前一词元" in view.locator(".rv-chips").inner_text()
+    until(view, "document.querySelector('.regard').lang === 'zh-CN'")
+    shows(view, ".rv-tab", ["图样", "词句", "逐行", "连线"])
+    shows(view, ".rv-chips", "前一词元", within=True)
     view.keyboard.press("t")
     view.evaluate(FRAME)
-    assert view.locator(".regard").get_attribute("data-theme") == "dark"
+    until(view, "document.querySelector('.regard').dataset.theme === 'dark'")
 
 
 def test_search_finds_words_across_tokens(show: Show) -> None:
     view = show(short_page())
     view.keyboard.press("/")
     view.keyboard.type("A CRIMINAL")
-    now = state(view)
-    assert (now["q"], now["pinned"]) == (5, True)
+    becomes(view, q=5, pinned=True)
     view.locator(".rv-search").fill("the")
-    assert view.locator(".rv-found").inner_text() == "1 of 2"
+    shows(view, ".rv-found", "1 of 2")
     view.keyboard.press("Enter")
-    assert state(view)["q"] == 8
+    becomes(view, q=8)
     view.locator(".rv-search").fill("nobody")
-    assert view.locator(".rv-found").inner_text() == "not found"
+    shows(view, ".rv-found", "not found")
 
 
 def test_saved_files_hold_the_view(show: Show) -> None:
@@ -299,9 +314,9 @@ def test_hostile_tokens_stay_text(show: Show) -> None:
     for name in ("pattern", "words", "stacked", "lines"):
         view = show(page(build_payload(seen), lang="en"), fragment=f"#view={name}&q=4")
         assert view.locator(".regard img, .regard script, .regard b b").count() == 0
-        assert view.locator(".rv-title").inner_text() == "<b>model</b>"
+        shows(view, ".rv-title", "<b>model</b>")
         if name != "pattern":
-            assert "&lt;b&gt;" in view.locator(".rv-panel").inner_text()
+            shows(view, ".rv-panel", "&lt;b&gt;", within=True)
 
 
 def test_a_long_text_keeps_the_page_light_and_the_numbers_right(show: Show) -> None:
@@ -316,9 +331,9 @@ def test_a_long_text_keeps_the_page_light_and_the_numbers_right(show: Show) -> N
         assert view.locator(".regard *").count() < 6000
     change(view, view="words")
     view.locator(".rv-search").fill("needle")
-    assert view.locator(".rv-found").inner_text() == f"1 of {len([i for i in range(3000) if i % 97 == 13])}"
+    shows(view, ".rv-found", f"1 of {len([i for i in range(3000) if i % 97 == 13])}")
     view.keyboard.press("Enter")
-    assert state(view)["q"] == 110
+    becomes(view, q=110)
     assert view.locator(".rv-panel .rv-now").is_visible()
 
 
@@ -354,7 +369,7 @@ def test_the_chosen_head_of_a_deep_model_is_in_sight(show: Show) -> None:
     view = show(page(build_payload(watched(WORDS[:3], layers=24, labels=False)), lang="en"), fragment="#layer=0&head=0")
     for _ in range(3):
         view.keyboard.press("{")
-    assert state(view)["entry"] == 21
+    becomes(view, entry=21)
     until(view, "document.querySelector('.rv-gridbox').scrollTop > 0")
     box, chosen = view.locator(".rv-gridbox").bounding_box(), view.locator(".rv-grid").bounding_box()
     row = chosen["y"] + chosen["height"] * 21.5 / 24
@@ -367,12 +382,12 @@ def test_a_generation_is_walked_step_by_step(show: Show) -> None:
     with watch(model) as seen:
         model.generate(torch.tensor([[1, 2, 3]]), max_new=3, temperature=0)
     view = show(page(build_payload(seen), lang="en"), fragment="#layer=1&call=2&head=1")
-    assert view.locator(".rv-card h2").inner_text() == "Layer 1 · Head 1 · Step 2"
+    shows(view, ".rv-card h2", "Layer 1 · Head 1 · Step 2")
     shown = [float(text) for text in view.locator(".rv-list .rv-num").all_inner_texts()]
     assert shown == pytest.approx(seen.head(1, 1, call=2).tile()[0].sort(descending=True).values.tolist(), abs=6e-4)
-    assert "call=2" in view.locator(".rv-python code").inner_text()
+    shows(view, ".rv-python code", "call=2", within=True)
     view.locator(".rv-pick select").nth(2).select_option("0")
-    assert view.locator(".rv-card h2").inner_text() == "Layer 1 · Head 1 · Step 0"
+    shows(view, ".rv-card h2", "Layer 1 · Head 1 · Step 0")
 
 
 def test_two_texts_stand_apart_in_cross_attention(show: Show) -> None:
@@ -395,18 +410,19 @@ def test_an_alignment_shows_partners_from_either_side(show: Show) -> None:
     above, below = view.locator(".rv-wordrow").all()
     below.locator(".rv-token", has_text="China").hover()
     view.evaluate(FRAME)
-    assert view.locator(".rv-list .rv-num").all_inner_texts()[:2] == ["0.520", "0.450"]
+    shows(view, ".rv-list .rv-num >> nth=0", "0.520")
+    shows(view, ".rv-list .rv-num >> nth=1", "0.450")
     above.locator(".rv-token", has_text="爱").hover()
     view.evaluate(FRAME)
-    assert view.locator(".rv-list .rv-num").first.inner_text() == "0.930"
+    shows(view, ".rv-list .rv-num >> nth=0", "0.930")
     assert view.locator(".rv-list .rv-word").first.inner_text().startswith("love")
     view.mouse.move(2, 2)
     above.focus()
     view.keyboard.press("ArrowRight")
     view.keyboard.press("ArrowRight")
     view.evaluate(FRAME)
-    assert view.locator(".rv-said").inner_text().startswith("中")
-    assert view.locator(".rv-list .rv-num").first.inner_text() == "0.520"
+    shows(view, ".rv-said", "中", within=True)
+    shows(view, ".rv-list .rv-num >> nth=0", "0.520")
     with view.expect_download() as waiting:
         view.locator(".rv-save summary").click()
         view.locator(".rv-save [data-kind=svg][data-which=lines]").click()
@@ -418,9 +434,9 @@ def test_a_failed_proof_and_missed_attention_are_loud(show: Show) -> None:
     seen._all[0] = dataclasses.replace(seen[0], proof=Proof(0.3, 0.2, 9, "causal()", "native", False))
     seen.missed = (Missed("encoder.7", (1, 2, 9, 9), "have it call regard.attend"),)
     view = show(page(build_payload(seen), lang="en"))
-    assert view.locator(".rv-proof summary").inner_text() == "✗ PROOF FAILS"
+    shows(view, ".rv-proof summary", "✗ PROOF FAILS")
     assert float(view.evaluate("parseFloat(getComputedStyle(document.querySelector('.rv-proof summary')).fontSize)")) >= 16
-    assert "encoder.7" in view.locator(".rv-missed").inner_text()
+    shows(view, ".rv-missed", "encoder.7", within=True)
 
 
 @pytest.mark.parametrize("name", ["pattern", "words", "stacked", "lines"])
@@ -429,7 +445,7 @@ def test_a_phone_scrolls_only_down(show: Show, name: str, text: Callable[[], str
     view = show(text(), fragment=f"#view={name}&q=5", width=390, height=844, has_touch=True)
     assert view.evaluate("document.documentElement.scrollWidth") <= 390
     view.locator(".rv-tab").first.tap()
-    assert state(view)["view"] == "pattern"
+    becomes(view, view="pattern")
 
 
 def test_a_notebook_s_frame_works(show: Show) -> None:
@@ -437,6 +453,7 @@ def test_a_notebook_s_frame_works(show: Show) -> None:
     frame = view.frame_locator("iframe")
     frame.locator(".regard[data-ready]").wait_for()
     frame.locator(".rv-tab").nth(1).click()
+    frame.locator(".rv-panel .rv-token").nth(len(WORDS) - 1).wait_for()
     assert frame.locator(".rv-panel .rv-token").count() == len(WORDS)
 
 
