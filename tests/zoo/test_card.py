@@ -1,0 +1,66 @@
+"""Cards: what they say, and that files which are not theirs are noticed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.zoo.card import Card, Data, hashes, markdown, sha256
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "weights").write_bytes(b"abc" * 1000)
+    (tmp_path / "words").write_bytes(b"xyz")
+    card = Card(
+        "m", "lm", "A model.", hashes(tmp_path, ["weights", "words"]), data=(Data("plays", "free", "By W. S."),), command=("a", "b")
+    )
+    (tmp_path / "card.json").write_text(card.to_json(), encoding="utf-8")
+    return tmp_path
+
+
+def test_a_card_is_read_as_it_was_written(folder):
+    card = Card.read(folder)
+    assert card is not None
+    assert card.data == (Data("plays", "free", "By W. S."),)
+    assert card.command == ("a", "b")
+    assert card.files["words"] == sha256(folder / "words") == "3608bca1e44ea6c4d268eb6db02260269892c0b42b86bbf1e77a6fa16c3c9282"
+    assert Card.read(folder.parent) is None
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda f: (f / "weights").write_bytes(b"abc" * 999), r"weights \(2,997 bytes\) is damaged or was changed"),
+        (lambda f: (f / "weights").write_bytes(b"abd" + b"abc" * 999), "is damaged or was changed: its sha256 is"),
+        (lambda f: (f / "words").unlink(), "words is missing; install regard again"),
+    ],
+)
+def test_a_truncated_changed_or_missing_file_is_noticed(folder, harm, message):
+    card = Card.read(folder)
+    card.check(folder)
+    harm(folder)
+    with pytest.raises(ValueError, match=message):
+        card.check(folder)
+
+
+def test_a_card_of_a_later_version_may_say_more_but_not_less(folder):
+    given = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    (folder / "card.json").write_text(json.dumps({**given, "mood": "calm"}), encoding="utf-8")
+    assert Card.read(folder).name == "m"
+    for text in ("{", "[1]", json.dumps({"name": "m"})):
+        (folder / "card.json").write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"card\.json is damaged"):
+            Card.read(folder)
+
+
+def test_the_page_tells_scores_by_length(folder):
+    row = {"least": 1, "most": 9, "sentences": 700, "bleu": 31.25, "exact": 12.0}
+    result = {"sentences": 1000, "scores": [{"name": "bleu", "value": 28.126, "signature": "tok:13a"}], "by_length": [row]}
+    card = Card("t", "translation", "T.", {"w": "0" * 64}, ("zh", "en"), scores={"held out": result})
+    page = markdown(card)
+    assert "| bleu | 28.13 | tok:13a |" in page
+    assert "| 1–9 | 700 | 31.2 | 12.0 % |" in page
+    assert "| Languages | zh → en |" in page
+    assert card.headline() == "BLEU 28.1 (held out)"
+    assert card.bleu() == 28.126
