@@ -11,10 +11,9 @@ import subprocess
 import sys
 import time
 
-from timing import Row, Table, alternate, main
-
 import regard.zoo
 from regard.text.stories import Story
+from timing import Row, Table, alternate, main
 
 LOAD, ANSWER = 3.0, 0.15  # seconds
 SENTENCES = {
