@@ -52,7 +52,7 @@ class Jobs:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            await self._process.communicate()
+            await self._process.wait()
             self._process = None
 
     async def run(self, task: str, arguments: dict[str, Any], *, seconds: float, name: str = "") -> bytes:
@@ -118,7 +118,7 @@ class Jobs:
                 self._send("stop")
                 await asyncio.wait({answer}, timeout=PATIENCE)
             if not answer.done():
-                await self._again()
+                await self.close()
             found = await answer
         except asyncio.CancelledError:  # the server is closing
             await self.close()

@@ -10,7 +10,7 @@ from .bench import Bench
 SIZES = (256, 512, 1024, 2048)
 
 
-def measure(bench: Bench, seconds: float = 6.0) -> dict[str, Any]:
+def measure(bench: Bench, seconds: float = 4.0) -> dict[str, Any]:
     """Run projections, dense attention and ours over N, and take the system's word for the memory."""
     from ...cost import growth
 
