@@ -18,7 +18,15 @@ def run_ranks(file: str, ranks: int, *arguments: str, timeout: float = 120.0, ex
         started = [
             subprocess.Popen(
                 [sys.executable, "-W", "ignore", str(HERE / file), *arguments],
-                env={**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "WORLD_SIZE": str(ranks), "RING_STORE": f"{folder}/store"},
+                env={
+                    **os.environ,
+                    "OMP_NUM_THREADS": "1",
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(rank),
+                    "WORLD_SIZE": str(ranks),
+                    "LOCAL_WORLD_SIZE": str(ranks),
+                    "RING_STORE": f"{folder}/store",
+                },
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -35,9 +43,9 @@ def run_ranks(file: str, ranks: int, *arguments: str, timeout: float = 120.0, ex
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 process.wait()
-    if expect is not None:
-        for rank, process in enumerate(done):
-            assert process.returncode == expect, f"rank {rank} ended with {process.returncode}:\n{process.stderr[-3000:]}"
+    wrong = [rank for rank, process in enumerate(done) if expect is not None and process.returncode != expect]
+    told = "\n".join(f"rank {rank} ended with {done[rank].returncode}:\n{done[rank].stderr[-1500:]}" for rank in wrong)
+    assert not wrong, told
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +18,13 @@ def train(
     task: Annotated[str, typer.Argument(help="translation, lm, mlm, classify or reader")],
     config: Annotated[Path, typer.Argument(help="the TOML file; docs/configs has one of each, commented", exists=True, dir_okay=False)],
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar and no samples, only the result")] = False,
+    context_parallel: Annotated[int, typer.Option(min=1, help="processes that share each sequence (lm, mlm), under torchrun")] = 1,
+    fsdp: Annotated[bool, typer.Option("--fsdp", help="under torchrun: each process holds a part of the weights, not a copy")] = False,
 ) -> None:
-    """Train a model as CONFIG says. Running the same command again resumes, after any interruption."""
+    """Train a model as CONFIG says. Running the same command again resumes, after any interruption.
+
+    Several processes: torchrun --nproc-per-node N -m regard train TASK CONFIG.
+    """
     try:
         from ..training.runs import train as run
     except ImportError as error:
@@ -26,10 +32,10 @@ def train(
 
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes the first speaks
     screen = None if quiet else _Screen(console)
     try:
-        journey, folder = run(task, config, watch=screen)
+        journey, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     finally:

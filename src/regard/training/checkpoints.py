@@ -87,22 +87,40 @@ def tidy(folder: Path, *, every: int, keep: int) -> None:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and persistent buffers by name, each storage once (tied weights under their first name)."""
+    """Parameters and persistent buffers by name, each storage once (tied weights under their first name).
+
+    Whole ones: where they are dealt out over ranks, every rank must ask.
+    """
     stored = model.state_dict().keys()
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in stored}
-    return {**{name: parameter.detach() for name, parameter in model.named_parameters()}, **buffers}
+    return {**{name: whole(parameter.detach()) for name, parameter in model.named_parameters()}, **buffers}
+
+
+def whole(x: Tensor) -> Tensor:
+    """A tensor that is dealt out over ranks in one piece (every rank must ask); any other as it is."""
+    full = getattr(x, "full_tensor", None)
+    return x if full is None else full()
+
+
+def _dealt_like(x: Tensor, other: Tensor) -> Tensor:
+    if getattr(other, "full_tensor", None) is None:
+        return x
+    from ..parallel.fully_sharded import dealt_like
+
+    return dealt_like(x, other)
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | Path = "the weights") -> None:
     """Put `tensors` into `model`; every name must match except the further names of tied weights."""
-    wanted = weights_of(model)
+    wanted = {**dict(model.named_parameters()), **{name: x for name, x in model.named_buffers() if name in model.state_dict()}}
     missing, unknown = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - model.state_dict().keys())
     if missing or unknown:
         raise ValueError(f"{origin} do not fit the model: missing {missing[:3] or 'nothing'}, unknown {unknown[:3] or 'nothing'}")
     for name, tensor in wanted.items():
         if tensor.shape != tensors[name].shape:
             raise ValueError(f"{origin}: {name} is {tuple(tensors[name].shape)} but the model's is {tuple(tensor.shape)}")
-    model.load_state_dict(tensors, strict=False)
+    held = model.state_dict()
+    model.load_state_dict({name: _dealt_like(tensor, held[name]) for name, tensor in tensors.items()}, strict=False)
 
 
 def average(files: Iterable[Path], *, prefix: str = "model.") -> dict[str, Tensor]:
@@ -122,10 +140,10 @@ def average(files: Iterable[Path], *, prefix: str = "model.") -> dict[str, Tenso
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimiser's state as tensors named `<parameter>/<entry>`."""
+    """The optimiser's state as tensors named `<parameter>/<entry>`, whole ones as `weights_of` gives them."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {
-        f"{names[id(parameter)]}/{entry}": torch.as_tensor(value)
+        f"{names[id(parameter)]}/{entry}": whole(torch.as_tensor(value))
         for parameter, state in optimiser.state.items()
         for entry, value in state.items()
     }
@@ -137,7 +155,8 @@ def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: 
     for key, tensor in tensors.items():
         name, _, entry = key.rpartition("/")
         parameter = parameters[name]
-        optimiser.state[parameter][entry] = tensor.clone() if entry == "step" else tensor.to(parameter.device, copy=True)
+        held = tensor.clone() if entry == "step" else _dealt_like(tensor.to(parameter.device, copy=True), parameter)
+        optimiser.state[parameter][entry] = held
 
 
 def random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:

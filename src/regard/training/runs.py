@@ -23,14 +23,23 @@ from .config import read_config
 from .tasks import find_task
 from .trainer import Journey, Progress, Trainer
 
-# What may change between two runs of the same command without making it another run.
-_FREE = ("out", "training.steps", "training.epochs", "training.patience", "training.keep", "training.log_every")
+# What may change between two runs of the same command without making it another run. As many batches a step on another number of
+# processes means another `accumulate`.
+_FREE = ("out", "training.accumulate", "training.steps", "training.epochs", "training.patience", "training.keep", "training.log_every")
 
 
-def train(name: str, path: str | Path, *, watch: Callable[[Progress], None] | None = None) -> tuple[Journey, Path]:
+def train(
+    name: str,
+    path: str | Path,
+    *,
+    watch: Callable[[Progress], None] | None = None,
+    context_parallel: int = 1,
+    fully_sharded: bool = False,
+) -> tuple[Journey, Path]:
     """Train the task `name` as the TOML file `path` says, or go on where the last time ended. Returns where it stands and its folder.
 
-    Paths in the file are relative to the file.
+    Paths in the file are relative to the file. Over several processes (torchrun): so many read each batch, every one a part of its
+    sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, dealt out. A run may go on with others.
     """
     task_class = find_task(name)
     path = Path(path)
@@ -40,16 +49,19 @@ def train(name: str, path: str | Path, *, watch: Callable[[Progress], None] | No
     folder.mkdir(parents=True, exist_ok=True)
     from accelerate import PartialState
 
-    with PartialState(
-        cpu=not torch.accelerator.is_available()
-    ).main_process_first():  # one process writes the vocabularies, the others read them
-        _same_run(folder, name, config, fingerprint(root / file for file in config.files()))
+    process = PartialState(cpu=not torch.accelerator.is_available())
+    with process.main_process_first():  # one process writes what a run begins with, the others read it
+        _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
         task = task_class.build(config, root, folder)
-    trainer = Trainer(task, config.training, folder, watch=watch)
+    if context_parallel != 1:
+        from ..parallel.tasks import ShardedTask
+
+        task = ShardedTask(task, context_parallel)
+    trainer = Trainer(task, config.training, folder, watch=watch, fully_sharded=fully_sharded)
     return trainer.run(), folder
 
 
-def _same_run(folder: Path, name: str, config: Any, data: str) -> None:
+def _same_run(folder: Path, name: str, config: Any, data: str, *, write: bool) -> None:
     """Begin a run in `folder`, or make sure the one there is this one."""
     file = folder / "run.json"
     now = {"regard": "run", "task": name, "config": dataclasses.asdict(config), "data": data}
@@ -65,7 +77,8 @@ def _same_run(folder: Path, name: str, config: Any, data: str) -> None:
             raise ValueError(f"{folder} was begun with another config ({told}); change it back, choose another `out`, or remove the folder")
         if was["data"] != data:
             raise ValueError(f"{folder} was begun with other data (the files changed); choose another `out` or remove the folder")
-    checkpoints.write_text(file, json.dumps(now, indent=1, ensure_ascii=False))
+    if write:
+        checkpoints.write_text(file, json.dumps(now, indent=1, ensure_ascii=False))
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:

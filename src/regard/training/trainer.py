@@ -84,6 +84,7 @@ class Journey:
     loss_count: int = 0
     tokens: int = 0
     log_bytes: int = 0
+    size: int = 0  # batches a step, over all processes: what `group` counts in
     finished: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -93,9 +94,20 @@ class Trainer:
 
     folder  the run's own; made when missing, resumed when it holds checkpoints
     watch   called with a `Progress` after every step and evaluation (on the main process)
+    fully_sharded   several processes hold a part of the weights and of the optimiser's state each (FSDP), not a copy each (DDP)
+
+    A task whose batches are read by several processes each says how many in `ranks_a_batch`.
     """
 
-    def __init__(self, task: Task, settings: Training, folder: str | Path, *, watch: Callable[[Progress], None] | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        settings: Training,
+        folder: str | Path,
+        *,
+        watch: Callable[[Progress], None] | None = None,
+        fully_sharded: bool = False,
+    ) -> None:
         from accelerate import Accelerator
         from accelerate.utils import DataLoaderConfiguration
 
@@ -110,6 +122,10 @@ class Trainer:
             # No example may be repeated to even out the processes; `_share` deals the batches out itself.
             dataloader_config=DataLoaderConfiguration(even_batches=False),
         )
+        self.fully_sharded = fully_sharded and self.accelerator.num_processes > 1
+        ranks = int(getattr(task, "ranks_a_batch", 1))
+        self._readers = self.accelerator.num_processes // ranks  # how many batches are read at once
+        self._reader = self.accelerator.process_index // ranks
         self.journey = Journey()
         self._stop = False
         self._since = (time.monotonic(), 0)  # when the tokens were last counted from nothing, and how many since
@@ -118,11 +134,15 @@ class Trainer:
         """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
         with _determinism(self.settings), self._interruptible():
             bare = self.task.model
+            if self.fully_sharded:  # before the optimiser sees the parameters: they are other ones afterwards
+                from ..parallel.fully_sharded import deal_out
+
+                deal_out(bare, self.accelerator.device)
             decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
             plain = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
             groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
-            model, wrapped = self.accelerator.prepare(bare, optimiser)
+            model, wrapped = (bare, optimiser) if self.fully_sharded else self.accelerator.prepare(bare, optimiser)
             _seed(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
             self._resume(bare, optimiser)
             journey = self.journey
@@ -138,10 +158,13 @@ class Trainer:
     def _epoch(self, model: nn.Module, bare: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer) -> None:
         settings, journey = self.settings, self.journey
         batches = self.task.batches(journey.epoch)
-        size = settings.accumulate * self.accelerator.num_processes
+        size = settings.accumulate * self._readers
         groups = -(-len(batches) // size)
         if not groups:
             raise ValueError("the task has no batches; is the training data empty?")
+        if journey.size not in (0, size):  # the checkpoint was made with more or fewer batches a step
+            journey.group = journey.group * journey.size // size
+        journey.size = size
         total = settings.steps or settings.epochs * groups
         while journey.group < groups:
             chosen = range(journey.group * size, min((journey.group + 1) * size, len(batches)))
@@ -170,7 +193,7 @@ class Trainer:
 
     def _share(self, chosen: range) -> list[tuple[int, int]]:
         """This process's batches of a group, weight 1 each; one left without any takes the first with weight 0, to keep step."""
-        mine = list(chosen)[self.accelerator.process_index :: self.accelerator.num_processes]
+        mine = list(chosen)[self._reader :: self._readers]
         return [(i, 1) for i in mine] or [(chosen[0], 0)]
 
     def _step(
@@ -180,8 +203,7 @@ class Trainer:
         model.train()
         sums, count = 0.0, 0
         for i, (batch, weight) in enumerate(batches):
-            quiet = self.accelerator.no_sync(model) if i + 1 < len(batches) else contextlib.nullcontext()
-            with quiet:
+            with self._quiet(model) if i + 1 < len(batches) else contextlib.nullcontext():
                 with torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
                     loss, n = self.task.loss(model, batch)
                 self.accelerator.backward(loss * weight)
@@ -208,7 +230,15 @@ class Trainer:
             group["lr"] = rate
         wrapped.step()
         wrapped.zero_grad(set_to_none=True)
-        return sums, count, float(norm), rate
+        return sums, count, float(checkpoints.whole(norm)), rate
+
+    def _quiet(self, model: nn.Module) -> Any:
+        """Gradients are added up and not yet exchanged."""
+        if not self.fully_sharded:
+            return self.accelerator.no_sync(model)
+        from ..parallel.fully_sharded import quiet
+
+        return quiet(model)
 
     def _over(self) -> bool:
         settings, journey = self.settings, self.journey
@@ -223,9 +253,10 @@ class Trainer:
     def _evaluate(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
         """Score the model, log it, and keep its weights when they are the best yet. Leaves no trace in the random numbers.
 
-        The main process does it; the others learn what it found, so that all agree on when to stop.
+        The main process does it; the others learn what it found, so that all agree on when to stop. Where each holds a part of the
+        weights, all do it together.
         """
-        if self.accelerator.is_main_process:
+        if self.accelerator.is_main_process or self.fully_sharded:
             self._score(model, event, rate=rate, total=total)
         if self.accelerator.num_processes > 1:
             from accelerate.utils import broadcast
@@ -243,7 +274,7 @@ class Trainer:
         journey, settings = self.journey, self.settings
         tensors, state = checkpoints.random_state()
         model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self._whole(model):
             metrics = self.task.evaluate(model)
             samples = self.task.samples(model)
         checkpoints.set_random_state(tensors, state)
@@ -254,13 +285,23 @@ class Trainer:
         if better:
             journey.best, journey.best_step, journey.stale, journey.metrics = value, journey.step, 0, metrics
             note = {"step": journey.step, "metrics": metrics, "from": event}
-            checkpoints.write(self.folder / "best.safetensors", checkpoints.weights_of(model), note)
+            weights = checkpoints.weights_of(model)
+            if self.accelerator.is_main_process:
+                checkpoints.write(self.folder / "best.safetensors", weights, note)
         else:
             journey.stale += 1
         self._log(event, **metrics, best=better, **({"samples": samples} if samples else {}))
-        if self.watch:
+        if self.watch and self.accelerator.is_main_process:
             self.watch(Progress(journey.step, total, journey.epoch, float("nan"), rate, 0.0, float("nan"), metrics, samples))
         self._since = (time.monotonic(), 0)
+
+    def _whole(self, model: nn.Module) -> Any:
+        """The model's weights in one piece, for methods other than its call."""
+        if not self.fully_sharded:
+            return contextlib.nullcontext()
+        from ..parallel.fully_sharded import gathered
+
+        return gathered(model)
 
     def _finish(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
         """A last evaluation, then the mean of the last checkpoints, which takes the best one's place when it is better."""
@@ -280,7 +321,10 @@ class Trainer:
     # The folder
 
     def _save(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        if self.accelerator.is_main_process:
+        main = self.accelerator.is_main_process
+        if main or self.fully_sharded:  # all ranks bring their part of the tensors
+            weights, states = checkpoints.weights_of(model), checkpoints.optimiser_tensors(optimiser, model)
+        if main:
             log = self.folder / "log.jsonl"
             if log.exists():  # the log reaches the disk before the checkpoint that counts on it
                 with log.open("rb") as file:
@@ -289,8 +333,8 @@ class Trainer:
             folder = self.folder / "checkpoints"
             random_tensors, random_json = checkpoints.random_state()
             tensors = {
-                **{f"model.{name}": t for name, t in checkpoints.weights_of(model).items()},
-                **{f"optimiser.{name}": t for name, t in checkpoints.optimiser_tensors(optimiser, model).items()},
+                **{f"model.{name}": t for name, t in weights.items()},
+                **{f"optimiser.{name}": t for name, t in states.items()},
                 **{f"random.{name}": t for name, t in random_tensors.items()},
             }
             state = {"journey": asdict(self.journey), "random": random_json}

@@ -1,0 +1,65 @@
+"""Weights, gradients and optimiser states dealt out over the ranks (FSDP): torch's `fully_shard`, and the way to whole tensors.
+
+Zhao et al. 2023, "PyTorch FSDP"; Rajbhandari et al. 2020, "ZeRO", stage 3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def deal_out(model: nn.Module, device: torch.device) -> None:
+    """Deal a model's parameters out over all ranks, in place: each block on its own, so that one at a time is whole, and the rest."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    from ..models.block import Block
+
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for module in model.modules():
+        if isinstance(module, Block):
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+@contextlib.contextmanager
+def gathered(model: nn.Module) -> Iterator[None]:
+    """The model's own parameters whole for a while (blocks gather theirs when they run), so that any of its methods may be called."""
+    from torch.distributed.fsdp import FSDPModule
+
+    if not isinstance(model, FSDPModule):
+        yield
+        return
+    model.unshard()
+    try:
+        yield
+    finally:
+        model.reshard()
+
+
+@contextlib.contextmanager
+def quiet(model: nn.Module) -> Iterator[None]:
+    """Gradients are added up here and not yet sent: for all but the last batch of a step."""
+    model.set_requires_gradient_sync(False)  # type: ignore[operator]
+    try:
+        yield
+    finally:
+        model.set_requires_gradient_sync(True)  # type: ignore[operator]
+
+
+def dealt_like(x: Tensor, other: Tensor) -> Tensor:
+    """A whole tensor dealt out as another is; as it is where the other is whole."""
+    if getattr(other, "full_tensor", None) is None:
+        return x
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    assert isinstance(other, DTensor)
+    return distribute_tensor(x.to(other.device), other.device_mesh, other.placements, src_data_rank=None)
+
+
+__all__ = ["deal_out", "dealt_like", "gathered", "quiet"]
