@@ -27,7 +27,7 @@ def evaluate(
 
     try:
         result = jobs[task](locate(model), test, beam, out, device)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     sys.stdout.write((json.dumps(result, ensure_ascii=False) if as_json else _table(result)) + "\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import warnings
@@ -51,7 +52,7 @@ def look(
         opened = open_model(entry.path, device=device, target=target)
         opened.name = entry.name
         sighting, seconds, alone = _watch(opened, words, tokens, kernel, "full" if proof == "full" else "sampled", baseline)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     found = _labels(opened) if labels else None
     if found is not None:
@@ -109,7 +110,8 @@ def _told(sighting: Sighting, seconds: float, alone: float | None, labels: Any) 
     worst = sighting.proof
     head, *rest = repr(sighting).split("\n")
     beside = "" if alone is None else f" (unwatched {alone:.1f} s)"
-    lines = [f"{head}, exact, {seconds:.1f} s{beside}, proof {worst.output_error:.0e} {'✓' if worst.holds else '✗ DOES NOT HOLD'}"]
+    shown = "of the row sums" if math.isnan(worst.output_error) else f"{worst.output_error:.0e}"  # a pick has no sum to compare
+    lines = [f"{head}, exact, {seconds:.1f} s{beside}, proof {shown} {'✓' if worst.holds else '✗ DOES NOT HOLD'}"]
     if labels is not None:
         best: dict[str, str] = {}
         for layer, number, label, score in labels:

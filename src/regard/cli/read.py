@@ -36,7 +36,7 @@ def read(
         told = ", ".join(sorted(set(unknown))[:20])
         if 2 * len(unknown) > len(words):
             raise ValueError(f"most words of this are not in the model's vocabulary ({told}); it knows: {', '.join(reader.known_words())}")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     if unknown:
         sys.stderr.write(f"not in the model's vocabulary, read as unknown: {told}\n")

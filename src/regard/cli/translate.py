@@ -56,7 +56,7 @@ def translate(
         jobs = list(_jobs(lines, model, language, batch))
         opened = {job.entry.path: _open(job.entry, device) for job in jobs if job.entry}
         refused = _strange(jobs, opened, batch)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     options = {"width": beam, "n_best": n_best, "temperature": temperature, "generator": generator}

@@ -213,8 +213,9 @@ def _kind(caught: Caught, name: str, spec: Spec, two: bool) -> str:
     low = name.lower()
     if caught.cross or (caught.cross is None and any(part in low for part in _CROSS)):
         return "cross"
-    # One query before many keys: a step of a generation begun outside the block, unless the score compares a state with annotations.
-    if looks_back(spec) or caught.query_at is not None or (L == 1 and S > 1 and spec.score is None):
+    # One query before many keys: a step of a generation begun outside the block, unless the score compares a state with annotations
+    # or one key is picked.
+    if looks_back(spec) or caught.query_at is not None or (L == 1 and S > 1 and spec.score is None and not spec.choice.hard):
         return "causal"
     if caught.cross is None and L != S:
         return "cross"

@@ -24,6 +24,7 @@ Kind = Literal["bpe", "unigram", "char", "word"]
 PAD, BOS, EOS, UNK, MASK = range(5)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 SPACE = "▁"
+_NEEDED = 'vocabularies need the package "tokenizers": pip install "regard[text]"'
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,10 @@ class Vocabulary:
     @classmethod
     def from_json(cls, text: str) -> Vocabulary:
         """The inverse of `to_json`."""
-        from tokenizers import Tokenizer
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise ImportError(_NEEDED) from error
 
         data = json.loads(text)
         if not isinstance(data, dict) or data.get("regard") != "vocabulary":
@@ -191,7 +195,7 @@ def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int) -> tupl
     try:
         from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
     except ImportError as error:
-        raise ImportError('vocabularies need the package "tokenizers": pip install "regard[text]"') from error
+        raise ImportError(_NEEDED) from error
 
     specials = list(SPECIALS)
     steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\p{Cf}+"), "")]
