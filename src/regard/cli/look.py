@@ -59,6 +59,8 @@ def look(
         sighting = sighting.with_labels(found)
     sys.stdout.write(_told(sighting, seconds, alone, found) + "\n")
     if not len(sighting):
+        if not sighting.missed:
+            sys.stderr.write(f"{entry.name} has no attention to look at\n")
         raise typer.Exit(1)
     if draw or head is not None:
         sys.stdout.write(_drawn(sighting, draw, head) + "\n")
