@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from . import checkpoints
+from .allocation import keep_memory
 from .schedules import rate_at
 from .settings import Training
 
@@ -132,6 +133,7 @@ class Trainer:
 
     def run(self) -> Journey:
         """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
+        keep_memory()
         with _determinism(self.settings), self._interruptible():
             bare = self.task.model
             if self.fully_sharded:  # before the optimiser sees the parameters: they are other ones afterwards
