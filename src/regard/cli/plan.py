@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload
+    from regard.cost.ranks import Spread
 
 
 class _Plan(TyperGroup):
@@ -40,6 +41,9 @@ _Json = Annotated[bool, typer.Option("--json", help="machine-readable")]
 _Picture = Annotated[Path | None, typer.Option(help="draw growth with N to this .svg, .png or .pdf file")]
 _Tflops = Annotated[float | None, typer.Option(min=0, help="peak arithmetic, in TFLOP/s, instead of this machine's")]
 _Bandwidth = Annotated[float | None, typer.Option(min=0, help="memory bandwidth, in GB/s, instead of this machine's")]
+_Ranks = Annotated[int, typer.Option(min=1, help="processes that share each sequence (ring attention): predict time, bytes sent, memory")]
+_Link = Annotated[float | None, typer.Option(min=0, help="what a rank sends a second, in GB/s; with --ranks")]
+_Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are dealt out too")]
 _Roofline = Annotated[bool, typer.Option(help="bound the time by this machine, measured now (1 s)")]
 
 
@@ -62,6 +66,9 @@ def show(
     peak_tflops: _Tflops = None,
     bandwidth: _Bandwidth = None,
     roofline: _Roofline = True,
+    ranks: _Ranks = 1,
+    link: _Link = None,
+    fsdp: _Fsdp = False,
 ) -> None:
     """Parameters, FLOPs, cache, memory and the roofline of a model. The word `show` may be left out."""
     from regard.cost import ConfigError, Workload, plan
@@ -82,11 +89,14 @@ def show(
         )
         architecture, holdings = find(name)
         costs = plan(architecture, work, machine=_machine(work, peak_tflops, bandwidth, roofline))
+        spreads = _spreads(costs, ranks, link, fsdp)
     except ConfigError as error:
         _fail(str(error))
     equal = True
     if as_json:
         described = costs.to_dict()
+        if spreads:
+            described["ranks"] = [one.to_dict() for one in spreads]
         if holdings is not None:
             beside = {why: sum(t.count for t in tensors) for why, tensors in holdings.beside(architecture).items()}
             equal = holdings.count - sum(beside.values()) == costs.total.value
@@ -95,10 +105,28 @@ def show(
         _print_json(described)
     else:
         equal = _print(costs, holdings, explain)
+        if spreads:
+            from regard.cost import tables
+
+            tables.show_ranks(costs, spreads, _console(), explain=explain)
     if picture is not None:
         _draw(lambda path: _draw_plan(costs, path), picture)
     if not equal:
         raise typer.Exit(1)
+
+
+def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[Spread]:
+    """The step on 1, 2, 4 … ranks up to those asked for; nothing for one."""
+    from regard.cost import ConfigError
+    from regard.cost.ranks import spread
+
+    if ranks == 1:
+        return []
+    if not link or costs.machine is None:
+        raise ConfigError("--ranks needs --link (GB/s a rank can send), and a roofline to compute by")
+    counts = [1 << i for i in range(ranks.bit_length()) if 1 << i < ranks]
+    given = (costs.architecture, costs.workload)
+    return [spread(*given, machine=costs.machine, ranks=count, link=link * 1e9, fully_sharded=fsdp) for count in (*counts, ranks)]
 
 
 def _print(costs: Costs, holdings: Any, explain: bool) -> bool:

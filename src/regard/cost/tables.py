@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from regard.cost.costs import Costs, StepCost
     from regard.cost.growth import Curve, Growth
     from regard.cost.headers import Holdings
+    from regard.cost.ranks import Spread
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -182,6 +184,32 @@ def explain(costs: Costs, console: Console) -> None:
         wide = max(len(name) for name in rows)
         for name, count in rows.items():
             console.print(f"  {name:<{wide}}   {count}", soft_wrap=True, highlight=False, markup=False)
+
+
+def show_ranks(costs: Costs, spreads: Sequence[Spread], console: Console, *, explain: bool = False) -> None:
+    """A step on more and more ranks; with every part of the last one's bytes if asked."""
+    last, work = spreads[-1], costs.workload
+    what = "training step" if work.mode == "train" else "forward pass"
+    held = "weights dealt out" if last.fully_sharded else "weights on every rank"
+    title = f"{what} of {work.tokens(costs.architecture):,} tokens over ranks, {held}, {short(last.link, 'B/s')} a link: predicted"
+    table = _table("ranks", "tokens a rank", "time", "of it waiting", "sent a rank", "hidden", "efficiency", "memory a rank")
+    for one in spreads:
+        table.add_row(
+            f"{one.ranks:,}",
+            f"{one.tokens:,}",
+            short(one.seconds, "s"),
+            short(one.waiting, "s"),
+            short(one.bytes_sent.value, "B"),
+            f"{one.overlap:.0%}" if one.ranks > 1 else "",
+            f"{spreads[0].seconds / one.seconds / one.ranks:.0%}",
+            short(one.peak.value, "B"),
+        )
+    _print(console, title, table)
+    for name, parts in (("sent", last.sent), ("memory", last.memory)) if explain else ():
+        console.print(f"[bold]{name} a rank of {last.ranks:,}, bytes[/]")
+        wide = max(map(len, parts))
+        for part, count in parts.items():
+            console.print(f"  {part:<{wide}}   {count}", soft_wrap=True, highlight=False, markup=False)
 
 
 def compare(first: Costs, second: Costs, console: Console) -> None:
