@@ -141,3 +141,20 @@ def test_samples_follow_the_models_distribution_and_the_seed():
 def test_n_best_wider_than_the_beam_is_refused():
     with pytest.raises(ValueError, match="n_best is 3 and width 2"):
         beam(Table(), SOURCE, LENGTHS, width=2, n_best=3)
+
+
+def test_hoping_for_less_stops_sooner_and_finds_the_same():
+    torch.manual_seed(0)
+    model = Bahdanau(20, 30, embedding=8, state=16).eval()
+    steps = []
+    step = model.step
+    model.step = lambda *given: steps.append(1) or step(*given)
+    source, lengths = torch.randint(5, 20, (1, 6)), torch.tensor([6])
+    with torch.no_grad():
+        model.readout.logits.bias[EOS] = 1.0  # ends are likely, so that some target is finished early
+    found = {}
+    for hoped in (None, [9]):
+        steps.clear()
+        found[hoped is None] = (beam(model, source, lengths, width=4, max_length=80, hoped=hoped)[0][0].tokens, len(steps))
+    assert found[True][0] == found[False][0]
+    assert found[False][1] < found[True][1]

@@ -5,6 +5,7 @@ Axes: B sentences, K beams, V words, S source positions, T target positions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -86,12 +87,14 @@ def beam(
     n_best: int = 1,
     length_penalty: float = 1.0,
     max_length: int = 100,
+    hoped: Sequence[int] | None = None,
     align: bool = False,
 ) -> list[list[Hypothesis]]:
     """The `n_best` targets found for each source by a search that keeps `width` prefixes, best first.
 
     Finished targets are ranked by log p(y) / ((5 + |y|) / 6)^length_penalty (Wu et al. 2016, arXiv:1609.08144, section 7), |y| counting
-    </s>; 0 ranks by probability alone. A sentence is done when no open prefix can overtake its n-th best finished one.
+    </s>; 0 ranks by probability alone. A sentence is done when no open prefix can overtake its n-th best finished one within `hoped` words
+    (B numbers; default `max_length`): prefixes that are unlikely already could only win by growing far longer than a translation is.
     """
     if not 1 <= n_best <= width:
         raise ValueError(f"n_best is {n_best} and width {width}; n_best must be between 1 and width")
@@ -133,8 +136,9 @@ def beam(
                     finished[sentence].append(Hypothesis(tokens[i, k, 1:].tolist(), value, value / penalty(length), looked))
             finished[sentence].sort(key=lambda h: -h.score)
             hopes = best[i].masked_fill(ends[i], -torch.inf).max()
-            # Log-probabilities only fall; a penalty that grows with length helps most at the greatest length.
-            reach = float(hopes) / penalty(max_length if length_penalty > 0 else length + 1)
+            # Log-probabilities only fall; a penalty that grows with length helps most at the greatest length hoped for.
+            far = max_length if hoped is None else max(min(hoped[sentence], max_length), length + 1)
+            reach = float(hopes) / penalty(far if length_penalty > 0 else length + 1)
             done = len(finished[sentence]) >= n_best and finished[sentence][n_best - 1].score >= reach
             if not done and hopes > -torch.inf:
                 kept.append(i)

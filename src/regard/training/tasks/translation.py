@@ -372,8 +372,9 @@ class Translations:
                 sample(model, source, lengths, max_length=most, temperature=heat, generator=generator, align=align) for _ in range(n_best)
             ]
             return (list(row) for row in zip(*draws, strict=True))
-        penalty = self.decoding.length_penalty
-        return iter(beam(model, source, lengths, width=width, n_best=n_best, length_penalty=penalty, max_length=most, align=align))
+        penalty, hoped = self.decoding.length_penalty, [2 * len(row) + 10 for row in rows]
+        found = beam(model, source, lengths, width=width, n_best=n_best, length_penalty=penalty, max_length=most, hoped=hoped, align=align)
+        return iter(found)
 
     def _shown(self, ids: list[int], hypothesis: Hypothesis) -> Translated:
         source, target = self.source.words(ids), self.target.words(hypothesis.tokens)
