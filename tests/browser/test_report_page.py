@@ -157,6 +157,17 @@ def test_a_cell_tells_its_exact_weight_and_the_mask(show: Show) -> None:
     shows(view, ".rv-said", "masked", within=True)
 
 
+def test_a_cell_tells_the_score_behind_its_weight(show: Show) -> None:
+    view = show(short_page(), fragment="#layer=1&head=3")
+    kept = short().head(1, 3).seen.kept
+    assert kept is not None
+    scores = kept.spec.query[0, 3].double() @ kept.spec.key[0, 3].double().T / kept.spec.query.shape[-1] ** 0.5
+    for query, key in ((7, 2), (9, 8)):
+        move_to_cell(view, query, key)
+        becomes(view, q=query, k=key)
+        shows(view, ".rv-score", f"score {float(scores[query, key]):.2f} →", within=True)
+
+
 def test_click_pins_and_escape_releases(show: Show) -> None:
     view = show(short_page())
     view.locator(".rv-text [data-i='4']").click()

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.choices import Softmax
 from regard.masks import Mask
 
 from .maps import AGAIN, exact_weights, hidden_cells, map_cells
@@ -32,6 +33,7 @@ FORMAT = 1
 EXACT_BYTES = 8_000_000  # weights of all heads together, as float32; above it the page keeps maps and heaviest keys
 BLOB_BYTES = 11_000_000  # base64 makes 14.7 MB of it, before gzip
 _MAP_BYTES = 4_000_000
+_PLAIN = 512  # tokens up to which a per-token reading is kept as it is
 _TRACK = 4096  # points a per-token reading keeps in a long text
 
 Ref = list[int | str]
@@ -209,6 +211,9 @@ def _entry(seen: Seen, batch: int, exact: bool, side: int, again: int, blob: Blo
     if "value_norm" in readings:
         entry["value_norm"], means["value_norm"] = _track(readings["value_norm"].by_key[batch].detach(), blob)
     if "max_logit" in readings:
+        soft = seen.kept is not None and type(seen.kept.spec.choice) is Softmax
+        if entry["exact"] is not None and soft and L <= _PLAIN:  # with softmax's weights it gives every score back
+            entry["max_logit"], _ = _track(readings["max_logit"][batch].detach(), blob)
         means["max_logit"] = _floats(readings["max_logit"][batch].detach().amax(-1))
     if "distance" in readings:
         profile = readings["distance"]
@@ -234,7 +239,7 @@ def _track(values: Tensor, blob: Blob) -> tuple[dict[str, Any], list[float | Non
     values = torch.where(values.isfinite(), values, 0.0).float()
     mean = _floats(values.mean(-1))
     n = values.shape[-1]
-    if n <= 512:
+    if n <= _PLAIN:
         return {"points": n, "values": blob.add(_array(values), "f4")}, mean
     points = min(n, _TRACK)
     place = torch.arange(n, device=values.device) * points // n

@@ -136,6 +136,12 @@ class Sight {
   }
 
   // A per-token reading of one head at token i.
+  // The score behind a weight: softmax keeps differences, so it lies below the row's largest by the logarithm of the weights' ratio.
+  score(e, h, q, w, row) {
+    const most = this.track(e, "max_logit", h, q, e.L);
+    return most === null || row.rounded || !(w > 0) || !row.pairs.length ? null : most + Math.log(w / row.pairs[0][1]);
+  }
+
   track(e, name, h, i, n) {
     const t = e[name];
     if (!t) return null;

@@ -145,6 +145,8 @@ function numbersView(view, options) {
       if (w !== null && w < 0) parts.push(say.masked);
       else if (w !== null) {
         const place = row.pairs.findIndex((p) => p[0] === k) + 1;
+        const score = view.sight.score(e, head, q, w, row);
+        if (score !== null) parts.push(make("small", { class: "rv-score rv-num", title: say.scoreIs, text: `${say.score} ${number(score, 2)} → ` }));
         parts.push(make("b", { class: "rv-num", text: (row.rounded ? "≈ " : "") + number(w, 4) }), place ? make("small", { text: ` ${say.rankOf(place, row.whole ? row.pairs.length : count(e.S))}` }) : "");
       } else {
         const grid = view.grid;
