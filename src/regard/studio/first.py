@@ -11,7 +11,7 @@ from .library import Library
 from .refusal import Refusal
 
 SENTENCES = {"zh": "我爱中国。", "de": "Ein kleines Mädchen spielt mit einem Hund im Park.", "": "a b c d"}
-WORDS = "ROMEO:\nBut, soft! what light through yonder window breaks?\nIt is the east, and Juliet is the sun."
+WORDS = "ROMEO:\nBut, soft! what light through yonder window breaks?"
 PLAIN = "The animal didn't cross the street because it was too tired."
 MOLE = {
     "word": "mole",

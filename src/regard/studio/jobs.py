@@ -15,6 +15,7 @@ from typing import Any, Literal
 from .refusal import Refusal
 from .worker import DONE, FAR, HEAD, frame
 
+USUAL_PROGRAM = 15.0  # seconds a program run aside usually takes; only its progress bar knows
 PATIENCE = 5.0  # seconds a cancelled job gets to stop by itself before its process is ended
 
 
@@ -36,6 +37,7 @@ class Jobs:
         self._process: asyncio.subprocess.Process | None = None
         self._share = 0.0
         self._turn = asyncio.Lock()
+        self._wanted = asyncio.Event()  # somebody joined the line
         self._line: list[Job] = []
         self._usual = 0.5  # seconds a job took lately
         self.most_waiting = most_waiting
@@ -57,11 +59,8 @@ class Jobs:
 
     async def run(self, task: str, arguments: dict[str, Any], *, seconds: float, name: str = "") -> bytes:
         """Wait for a turn, then for the answer. seconds: how long the work itself may take."""
-        if len(self._line) > self.most_waiting:
-            wait = max(1, math.ceil(self._usual * len(self._line) / 2))
-            raise Refusal("busy", f"{len(self._line)} jobs are in line; try again in {wait} s", seconds=wait, waiting=len(self._line))
         job = Job(name, task)
-        self._line.append(job)
+        self._enter(job)
         try:
             await self._wait_turn(job)
             try:
@@ -70,6 +69,60 @@ class Jobs:
                 self._turn.release()
         finally:
             self._line.remove(job)
+
+    async def aside(self, command: list[str], *, seconds: float, name: str = "") -> bytes:
+        """Run a program when nobody waits, and give its output. It gives way to any other job and begins again after it."""
+        job = Job(name, "aside")
+        self._enter(job)
+        try:
+            for _ in range(20):
+                await self._wait_turn(job)
+                try:
+                    if (found := await self._program(job, command, seconds)) is not None:
+                        return found
+                finally:
+                    self._turn.release()
+                    job.begun = None
+            raise Refusal("busy", "other jobs kept coming; try again in a minute", seconds=60, waiting=len(self._line))
+        finally:
+            self._line.remove(job)
+
+    async def _program(self, job: Job, command: list[str], seconds: float) -> bytes | None:
+        """The output of a program; None if it was stopped because somebody else came."""
+        job.begun, self._share = time.monotonic(), 0.0
+        self._wanted.clear()
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        ended = asyncio.create_task(process.communicate())
+        others = {asyncio.create_task(event.wait()) for event in (job.cancelled, self._wanted)}
+        try:
+            while not ended.done() and not any(other.done() for other in others) and time.monotonic() - job.begun < seconds:
+                await asyncio.wait({ended, *others}, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+                self._share = min(0.95, (time.monotonic() - job.begun) / USUAL_PROGRAM)
+            if not ended.done():
+                process.kill()
+            output = (await ended)[0]
+        finally:
+            for other in others:
+                other.cancel()
+            if process.returncode is None:
+                process.kill()
+        if process.returncode == 0:
+            return output
+        if job.cancelled.is_set():
+            raise Refusal("cancelled", "the job was cancelled")
+        if self._wanted.is_set():
+            return None
+        if time.monotonic() - job.begun >= seconds:
+            raise self._late(seconds)
+        raise Refusal("failed", f"{' '.join(command[2:])} ended with code {process.returncode}; the terminal says why")
+
+    def _enter(self, job: Job) -> None:
+        """Into the line, unless it is too long."""
+        if len(self._line) > self.most_waiting:
+            wait = max(1, math.ceil(self._usual * len(self._line) / 2))
+            raise Refusal("busy", f"{len(self._line)} jobs are in line; try again in {wait} s", seconds=wait, waiting=len(self._line))
+        self._line.append(job)
+        self._wanted.set()
 
     def state(self, name: str) -> tuple[Literal["waiting", "running"], int, float]:
         """How a job stands: (state, how many are before it, the share done)."""

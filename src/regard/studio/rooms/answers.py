@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -54,15 +55,23 @@ HEAVY = refusals(404, 409, 500, 503, 504)
 
 async def wait_for(request: Request, task: str, arguments: dict[str, Any], *, seconds: float, job: str = "") -> Response:
     """Run a task in the worker and give its JSON as it is; a client that leaves takes its job along."""
+    job = job or f"{id(request):x}"
     jobs: Jobs = request.app.state.jobs
-    running = asyncio.create_task(jobs.run(task, arguments, seconds=seconds, name=job or f"{id(request):x}"))
+    found = await until(request, jobs.run(task, arguments, seconds=seconds, name=job), job)
+    return Response(found, media_type="application/json")
+
+
+async def until(request: Request, work: Coroutine[Any, Any, bytes], job: str) -> bytes:
+    """Wait for a job's answer; cancel the job if the client leaves."""
+    jobs: Jobs = request.app.state.jobs
+    running = asyncio.create_task(work)
     leaving = asyncio.create_task(_gone(request))
     try:
         await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             with contextlib.suppress(Exception):
-                jobs.cancel(job or f"{id(request):x}")
-        return Response(await running, media_type="application/json")
+                jobs.cancel(job)
+        return await running
     finally:
         leaving.cancel()
 

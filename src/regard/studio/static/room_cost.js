@@ -70,9 +70,9 @@ export function mount(room, studio) {
     const looks = ["d", "b", "a"];
     const both = (curves, show) => curves.flatMap((curve, i) => [{ name: `${say.curve(curve.name)} · ${say.measured}`, points: curve.points.map((q) => [q.tokens, q.measured]), look: looks[i + (curves.length === 2 ? 1 : 0)], dots: 4, line: false }, { name: `${say.curve(curve.name)} · ${say.predicted}`, points: curve.points.filter((q) => q.predicted).map((q) => [q.tokens, q.predicted]), look: looks[i + (curves.length === 2 ? 1 : 0)] }]);
     const sizes = a.times[0].points.map((q) => q.tokens), x = () => ({ label: "N", log: true, ticks: sizes, show: (v) => count(v) });
-    const laws = Object.entries(a.formulas).map(([name, q]) => h("tr", {}, h("th", { scope: "row", text: say.law(name) }), h("td", { class: "rv-quiet", text: q.formula }), h("td", { class: "rv-quiet", text: q.numbers }), h("td", { class: "st-n", text: count(q.value) })));
+    const laws = Object.entries(a.formulas).map(([name, q]) => h("tr", {}, h("th", { scope: "row", text: say.law(name) }), h("td", { class: "rv-quiet", text: q.split(" = ").slice(0, -1).join(" = ") }), h("td", { class: "st-n", text: q.split(" = ").pop() })));
     measured.replaceChildren(
-      h("p", { class: "st-hint", text: say.machineFacts(a.machine.name || "", short(a.machine.flops, "FLOP/s"), time(a.took), a.kernel) }),
+      h("p", { class: "st-hint", text: say.machineFacts(a.machine.name || "", short(a.machine.flops, "FLOP/s"), time(a.seconds), a.kernel) }),
       h("div", { class: "st-cards" }, chart({ title: say.timeTitle, x: x(), y: { label: "s", log: true, show: (v) => time(v) }, series: both(a.times), width: 560, height: 330 }).element, a.bytes.length ? chart({ title: say.bytesTitle, x: x(), y: { label: "bytes", log: true, show: (v) => short(v, "B") }, series: both(a.bytes), width: 560, height: 330 }).element : h("p", { class: "st-hint", text: say.noMemory })),
       h("p", { "data-recurrence": "" , text: say.recurrence(count(a.recurrence.tokens), time(a.recurrence["seconds at once"]), time(a.recurrence["seconds in turn"]), number(a.recurrence["times slower"], 1)) }),
       h("div", { class: "st-scroll" }, h("table", { class: "st-table" }, h("tbody", {}, laws))));

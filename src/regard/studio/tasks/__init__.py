@@ -8,7 +8,6 @@ from typing import Any
 from .bench import Bench
 from .looking import look, tile, what_if
 from .meanings import meanings
-from .measuring import measure
 from .translating import translate
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -16,7 +15,6 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "tile": tile,
     "what_if": what_if,
     "meanings": meanings,
-    "measure": measure,
     "translate": translate,
 }
 

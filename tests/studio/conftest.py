@@ -1,0 +1,30 @@
+"""One studio for all tests of its answers: real small models, the real worker, no browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    from studio_models import build
+
+    return build(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def studio(folders: dict[str, Path]) -> Iterator[Any]:
+    """A client of a running studio, as its own page would be."""
+    from starlette.testclient import TestClient
+
+    from regard.studio.app import create
+    from regard.zoo.shelf import find
+
+    app = create({**folders, "shakespeare": find("shakespeare").path}, threads=1)
+    with TestClient(app, base_url="http://127.0.0.1:8500") as client:
+        assert client.get("/api/first/look").json()["refused"] is None
+        yield client

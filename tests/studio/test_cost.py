@@ -1,0 +1,69 @@
+"""Cost: the page's counts are the plan's, presets are names and never paths, and bad configs are told."""
+
+import json
+from typing import Any
+
+import pytest
+
+from regard.cost import Workload, plan
+
+
+def test_gpt3_as_the_textbooks_count_it(studio: Any) -> None:
+    found = studio.post("/api/cost/plan", json={}).json()["plan"]
+    assert found["textbook_total"]["value"] == 175_181_291_520
+    assert found["total"]["value"] == 174_604_259_328
+    assert found["pieces"]["one query matrix"]["value"] == 1_572_864
+    assert found["textbook"]["query"]["numbers"] == "12,288 · 128 · 96 · 96"
+
+
+def test_growth_is_the_plan_at_each_context(studio: Any) -> None:
+    asked = {"preset": "llama-2-7b", "batch": 2, "dtype": "fp16"}
+    found = studio.post("/api/cost/plan", json=asked).json()["growth"]
+    place = found["context"].index(4096)
+    costs = plan("llama-2-7b", Workload(batch=2, context=4096, dtype="fp16"))
+    assert found["cache"][place] == sum(q.value for q in costs.cache.values())
+    assert found["dense"][place] == costs.memory["dense"]["activations"].value
+    assert found["flops"][place] == costs.steps["prefill"].flops.value
+
+
+def test_a_pasted_config_is_counted(studio: Any) -> None:
+    config = {
+        "model_type": "llama",
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 128,
+    }
+    found = studio.post("/api/cost/plan", json={"config": config, "mode": "train"}).json()["plan"]
+    assert found["total"]["value"] == plan(config).total.value
+    assert "train" in found["steps"]
+
+
+@pytest.mark.parametrize("preset", ["/etc/passwd", "../../etc", "config.json", "", "gpt4"])
+def test_a_preset_is_a_name(studio: Any, preset: str) -> None:
+    answer = studio.post("/api/cost/plan", json={"preset": preset})
+    assert answer.status_code == 422
+    assert "no preset" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"model_type": "unheard-of"},
+        {"model_type": "gpt2", "n_layer": "many"},
+        {"model_type": "gpt2", "n_layer": 10**9},
+        {"model_type": "gpt2", "n_embd": 10**15},
+        {"model_type": ["gpt2"]},
+        {"model_type": "gpt2", "n_head": 0},
+        {"regard": "Gpt", "config": {}},
+        {"text_config": None},
+        json.loads('{"layers": 1, "width": {"a": []}}'),
+    ],
+)
+def test_a_config_that_makes_no_sense_is_told(studio: Any, config: dict[str, Any]) -> None:
+    answer = studio.post("/api/cost/plan", json={"config": config})
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "invalid"
+    assert answer.json()["message"]
