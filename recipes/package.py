@@ -5,7 +5,9 @@ r"""Turn a finished run into a shipped model with its card.
 
 What the card tells (data, licence, limits) stands in recipes/cards.toml under the model's name. What it reports is measured here: every
 --test LABEL=FILE (or FILE,FILE for two parallel files) is evaluated with the packed half-precision weights; the first one also with the
-run's own weights, printed beside. --scores LABEL=evaluation.json takes what `regard evaluate --json` already said of the packed weights.
+run's own weights, printed beside. The first is the card's headline, and of two translators of a language `regard translate` takes the one
+whose first BLEU is higher, so let it be the same test set for both. --scores LABEL=evaluation.json takes what `regard evaluate --json`
+already said of the packed weights.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def test_the_reader_answers_by_the_right_sentence(tmp_path):
 
 def test_the_reader_answers_stories_of_our_own():
     reader = open_model("reader")
-    for facts, least in ((1, 0.97), (2, 0.85)):
-        stories = tell_stories(200, facts=facts, sentences=(4, 10), seed=5)
-        assert reader.measure(stories)["answers"] >= least
+    for facts in (1, 2):
+        stories = tell_stories(200, facts=facts, sentences=(4, 14), seed=5)
+        assert reader.measure(stories)["answers"] >= 0.97
 
 
 def test_the_reader_says_what_it_cannot_read():
