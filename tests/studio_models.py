@@ -1,4 +1,4 @@
-"""Small real models for the tests of the studio, trained a few steps as a user would: two translators and a language model without a limit."""
+"""Small real models for the tests of the studio, trained as a user would: two translators, and a language model that reads any length."""
 
 from pathlib import Path
 from random import Random
@@ -18,10 +18,11 @@ kind = "{kind}"
 embedding = 16
 state = 32
 [training]
-steps = 3
-warmup = 1
-evaluate_every = 3
-checkpoint_every = 3
+steps = {steps}
+rate = 5e-3
+warmup = 10
+evaluate_every = {steps}
+checkpoint_every = {steps}
 [decoding]
 beam = 3
 max_length = 12
@@ -53,13 +54,13 @@ def build(folder: Path) -> dict[str, Path]:
     from regard.training.runs import train
 
     dice = Random(0)
-    for name, count in (("train", 60), ("valid", 4)):
-        rows = [dice.choices("abcdefgh", k=dice.randint(2, 8)) for _ in range(count)]
+    for name, count in (("train", 300), ("valid", 4)):
+        rows = [dice.choices("abcdefgh", k=dice.randint(2, 6)) for _ in range(count)]
         (folder / f"{name}.tsv").write_text("".join(f"{' '.join(r)}\t{' '.join(reversed(r))}\n" for r in rows))
     (folder / "letters.txt").write_text("the quick brown fox jumps over the lazy dog.\n" * 60)
     found = {}
-    for name, kind in (("reverser", "bahdanau"), ("fixed", "fixed")):
-        (folder / f"{name}.toml").write_text(TRANSLATION.format(out=name, kind=kind) + ("" if kind == "fixed" else ""))
+    for name, kind, steps in (("reverser", "bahdanau", 150), ("fixed", "fixed", 40)):
+        (folder / f"{name}.toml").write_text(TRANSLATION.format(out=name, kind=kind, steps=steps))
         found[name] = train("translation", folder / f"{name}.toml")[1]
     (folder / "letters.toml").write_text(LANGUAGE)
     found["letters"] = train("lm", folder / "letters.toml")[1]

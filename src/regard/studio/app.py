@@ -149,6 +149,8 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:  # a body that is not even text
+        return JSONResponse(Refusal("invalid", "the body cannot be read as JSON; send JSON in UTF-8").plain(), status_code=422)
     codes = {404: "nothing", 405: "method"}
     body = {"code": codes.get(error.status_code, "failed"), "message": f"{request.method} {request.url.path}: {error.detail}", "values": {}}
     return JSONResponse(body, status_code=error.status_code, headers=error.headers)

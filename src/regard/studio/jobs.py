@@ -175,6 +175,7 @@ class Jobs:
             found = await answer
         except asyncio.CancelledError:  # the server is closing
             await self.close()
+            await asyncio.gather(answer, return_exceptions=True)
             raise
         except (EOFError, OSError):
             await self._again()

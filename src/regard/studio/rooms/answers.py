@@ -19,9 +19,9 @@ JobName = Annotated[
 
 
 class Asked(BaseModel):
-    """A request: unknown fields are mistakes."""
+    """A request: unknown fields are mistakes, and "1" is not 1."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Refused(BaseModel):

@@ -53,8 +53,8 @@ class Tile(Asked):
     layer: Annotated[int, Field(ge=0, le=1000)]
     call: Annotated[int, Field(ge=0, le=100_000)] = 0
     head: Annotated[int, Field(ge=0, le=1000)]
-    rows: tuple[Place, Place]
-    cols: tuple[Place, Place]
+    rows: Annotated[list[Place], Field(min_length=2, max_length=2)]
+    cols: Annotated[list[Place], Field(min_length=2, max_length=2)]
 
     @model_validator(mode="after")
     def _fits(self) -> Tile:

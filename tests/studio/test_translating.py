@@ -1,0 +1,62 @@
+"""Translate: texts and alignments are the translator's own; hard attention reads one place a word."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.training.tasks.translation import Translations
+
+
+def ask(studio: Any, **changes: Any) -> dict[str, Any]:
+    answer = studio.post("/api/translate", json={"models": ["reverser"], "text": "a b c d", "width": 3, **changes})
+    assert answer.status_code == 200, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+def test_candidates_are_the_beam_s(studio: Any, folders: dict[str, Path]) -> None:
+    found = ask(studio)["translations"][0]["candidates"]
+    wanted = Translations.open(folders["reverser"]).translate(["a b c d"], width=3, n_best=3, align=True)[0]
+    assert [one["text"] for one in found] == [one.text for one in wanted]
+    assert [one["log_prob"] for one in found] == pytest.approx([one.log_prob for one in wanted], abs=1e-3)
+    for one, own in zip(found, wanted, strict=True):
+        if own.alignment is not None and own.target_words:
+            assert np.array(one["weights"]) == pytest.approx(own.alignment.numpy(), abs=1e-4)
+
+
+def test_hard_attention_reads_one_place_and_leaves_the_model_as_it_was(studio: Any) -> None:
+    soft = ask(studio)
+    hard = ask(studio, hard=True)["translations"][0]["candidates"][0]
+    weights = np.array(hard["weights"])
+    assert weights.max(1) == pytest.approx(np.ones(len(weights)), abs=1e-3)
+    assert ask(studio)["translations"] == soft["translations"]
+
+
+def test_models_stand_side_by_side_and_the_fixed_one_has_no_alignment(studio: Any) -> None:
+    found = ask(studio, models=["reverser", "fixed"])["translations"]
+    assert [one["model"] for one in found] == ["reverser", "fixed"]
+    assert found[1]["candidates"][0]["payload"] is None
+    assert found[0]["candidates"][0]["payload"] is not None
+
+
+@pytest.mark.parametrize("text", ["你好", "zzz", "🙂", " ", "\x00", "a" * 1000])
+def test_any_text_gets_an_answer(studio: Any, text: str) -> None:
+    assert len(ask(studio, text=text)["translations"][0]["candidates"]) == 3
+
+
+@pytest.mark.parametrize("changes", [{"text": ""}, {"text": "a" * 1001}, {"models": []}, {"width": 9}, {"models": ["letters"]}])
+def test_limits_are_told(studio: Any, changes: dict[str, Any]) -> None:
+    answer = studio.post("/api/translate", json={"models": ["reverser"], "text": "a", **changes})
+    assert answer.status_code == 422
+    assert answer.json()["message"]
+
+
+def test_the_first_results_are_real(studio: Any) -> None:
+    first = studio.get("/api/first/translate").json()
+    assert first["asked"]["models"] == ["reverser", "fixed"]
+    assert first["answer"]["translations"] == studio.post("/api/translate", json=first["asked"]).json()["translations"]
+    assert studio.get("/api/first/look").json()["answer"]["model"] == "shakespeare"
+    page = studio.get("/").text
+    assert '"asked"' in page
+    assert "174604259328" in page
