@@ -11,6 +11,8 @@ from ..terminal import table
 from .summary import _numbers
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .sighting import Seen, Sighting
 
 _SHOWN = ("entropy", "heaviest", "sink", "distance")
@@ -30,6 +32,12 @@ class Comparison:
     def largest(self, count: int = 10) -> list[dict[str, Any]]:
         """The heads that differ most."""
         return sorted(self.rows, key=_difference, reverse=True)[:count]
+
+    def figure(self, layer: int | None = None, head: int | None = None, **options: Any) -> Figure:
+        """Second − first as a picture, blue to orange: one head, or the heads that differ most. Options as `difference.difference`."""
+        from .difference import difference
+
+        return difference(self, layer, head, **options)
 
     def to_pandas(self) -> Any:
         import pandas
@@ -60,7 +68,7 @@ def compare(first: Sighting, second: Sighting) -> Comparison:
         was, now = _numbers(a), _numbers(b)
         for head in (head for head in a.head_ids if head in b.head_ids):
             i, j = a.head_ids.index(head), b.head_ids.index(head)
-            row: dict[str, Any] = {"layer": a.layer, "call": a.call, "name": a.name, "head": head}
+            row: dict[str, Any] = {"layer": a.layer, "call": a.call, "name": a.name, "head": head, "place": i}
             for name in was.keys() & now.keys():
                 row |= {f"{name}_a": float(was[name][:, i].mean()), f"{name}_b": float(now[name][:, j].mean())}
             row["apart"] = None if apart is None else float(apart[i])

@@ -63,7 +63,8 @@ function flow(view, role) {
         node.dataset.i = i;
         node.setAttribute("role", "option"); node.setAttribute("aria-selected", i === mine ? "true" : "false");
         node.setAttribute("aria-setsize", size()); node.setAttribute("aria-posinset", i + 1);
-        if (s && s.weight !== null && s.weight >= 0) node.setAttribute("aria-label", `${piece.text} ${number(s.weight)}`);
+        const name = (piece.text || "").trim() || "␣"; // a space has a name too
+        node.setAttribute("aria-label", s && s.weight !== null && s.weight >= 0 ? `${name} ${number(s.weight)}` : name);
         line.append(node);
       }
       return line;
