@@ -85,8 +85,8 @@ def spread(
 
     >>> machine = Machine("given", flops=4e14, bandwidth=2e12)
     >>> found = spread("llama-3-8b", Workload(context=131_072, mode="train"), machine=machine, ranks=8, link=4e11, fully_sharded=True)
-    >>> found.tokens, found.overlap > 0.9
-    (16384, True)
+    >>> found.tokens, round(found.seconds, 1), round(found.overlap, 2)
+    (16384, 7.0, 0.42)
     """
     if ranks < 1 or not link > 0:
         raise ConfigError(f"{ranks} ranks with a link of {link} bytes a second; expected at least 1 rank and a rate above 0")
