@@ -31,6 +31,69 @@ def _bad(message: Any) -> bool:
     return message.type in ("error", "warning") and "willReadFrequently" not in message.text
 
 
+@pytest.fixture(scope="session")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a running studio over small real models and the shipped Shakespeare."""
+    pytest.importorskip("fastapi", reason="the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
+    import threading
+    import time
+
+    import uvicorn
+
+    from regard.studio.app import create
+    from regard.studio.serving import listen
+    from regard.zoo.shelf import find
+    from studio_models import build
+
+    folders = {**build(tmp_path_factory.mktemp("models")), "shakespeare": find("shakespeare").path}
+    server = uvicorn.Server(uvicorn.Config(create(folders, threads=1), log_level="warning", timeout_graceful_shutdown=1))
+    taken = listen(None)
+    running = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+    running.start()
+    while not server.started:
+        assert running.is_alive(), "the studio did not start"
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    server.should_exit = True
+    running.join(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def wait() -> Any:
+    """playwright's expectations, patient enough for a slow machine."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")
+    sync_api.expect.set_options(timeout=60_000)
+    return sync_api.expect
+
+
+@pytest.fixture
+def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
+    """Open a room of the studio. At the end: no error was logged (but those a test expects), and no request left this machine."""
+    opened: list[tuple[Any, list[str], list[str]]] = []
+
+    def open_room(
+        fragment: str = "", *, lang: str = "en", width: int = 1360, height: int = 900, refusals: bool = False, **context: Any
+    ) -> Any:
+        tab = browser.new_context(viewport={"width": width, "height": height}, locale="zh-CN" if lang == "zh" else "en-US", **context)
+        tab.set_default_timeout(60_000)
+        page = tab.new_page()
+        errors: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda m: errors.append(m.text) if _bad(m) and not (refusals and "Failed to load resource" in m.text) else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        opened.append((tab, errors, requests))
+        page.goto(studio + fragment)
+        page.wait_for_selector("#room[data-ready]")
+        return page
+
+    yield open_room
+    for tab, errors, requests in opened:
+        tab.close()
+        assert errors == []
+        assert [url for url in requests if not url.startswith((studio, "data:", "blob:"))] == []
+
+
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Open a page from disk. At the end: no error was logged, and no request left the file."""

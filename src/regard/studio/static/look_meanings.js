@@ -9,7 +9,9 @@ const LOOKS = ["a", "b", "c", "e", "d", "a"];
 
 export function meanings(studio, memory, able) {
   const say = studio.say.look.meanings;
-  const best = able.find((model) => model.name === "minilm") || able.find((model) => model.name.includes("smollm")) || able.find((model) => model.source === "zh" && model.about.includes("transformer")) || able[0];
+  able = able.filter((model) => !model.about.includes("bahdanau")); // a recurrent encoder has no layers to walk through
+  if (!able.length) return h("div", {});
+  const best = able.find((model) => model.name === "minilm") || able.find((model) => model.name.includes("smollm")) || able.find((model) => model.source === "zh" && model.about.includes("transformer")) || able.find((model) => model.kind === "text") || able[0];
   memory.n ||= { model: best.name, example: best.source === "zh" ? 2 : 0, layer: null, answer: null };
   const n = memory.n, wrong = problem(studio.say), out = h("div", { class: "st-pair" }), example = () => say.examples[n.example];
   const word = h("input", { type: "text", maxlength: "40", value: n.word || example().word, "aria-label": say.word, onchange: () => run() });

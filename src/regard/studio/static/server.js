@@ -36,7 +36,7 @@ export function job(path, body, onProgress = () => {}) {
   (async () => {
     await pause(150);
     while (running) {
-      try { const told = await get(`/api/jobs/${name}`); if (running) onProgress(told); } catch { /* not in line yet, or just ended */ }
+      try { const told = await get(`/api/jobs/${name}`); if (running && told.state !== "absent") onProgress(told); } catch { /* the answer itself will tell */ }
       await pause(300);
     }
   })();

@@ -34,7 +34,7 @@ function lookup(studio, say, s) {
 function width(studio, say, s) {
   const out = h("div", {}), wrong = problem(studio.say);
   const side = (title, a) => h("div", {}, h("h3", { text: title }), h("div", { class: "st-columns", role: "img", "aria-label": `${title}: ${a.row.map((w) => number(w, 2)).join(", ")}` }, a.row.map((w) => h("i", { css: { height: `${100 * w}%` } }))),
-    h("dl", { class: "st-bars" }, [["variance", number(a.variance, 2)], ["largest", number(a.largest, 3)], ["gradient", number(a.gradient, 4)]].map(([name, text]) => [h("span", { text: say[name] }), h("span", {}), h("span", { class: "rv-num", "data-number": name, text })])));
+    h("div", { class: "st-bars" }, [["variance", number(a.variance, 2)], ["largest", number(a.largest, 3)], ["gradient", number(a.gradient, 4)]].map(([name, text]) => [h("span", { text: say[name] }), h("span", {}), h("span", { class: "rv-num", "data-number": name, text })])));
   const run = latest(async () => {
     try { const a = await ask("/api/steps/width", s); out.replaceChildren(h("div", { class: "st-pair" }, side("q·k", a.dot), side("q·k / √d", a.scaled))); wrong.clear(); } catch (error) { wrong.show(error); }
   });
@@ -67,7 +67,7 @@ function quiz(say, given) {
       said.textContent = right ? `✓ ${question.why}` : `✗ ${say.notYet}`;
     };
     const fields = question.parts.map((part, i) => {
-      const box = h("select", { "data-right": part.right, onchange: () => { (given[n] ||= [])[i] = box.value; check(); } }, h("option", { value: "", text: say.pick }), part.options.map((text, o) => h("option", { value: o, text })));
+      const box = h("select", { "data-right": part.right, "aria-label": `${question.ask} ${part.name}`, onchange: () => { (given[n] ||= [])[i] = box.value; check(); } }, h("option", { value: "", text: say.pick }), part.options.map((text, o) => h("option", { value: o, text })));
       box.value = (given[n] || [])[i] || "";
       return h("label", { class: "st-field" }, h("span", { text: part.name }), box);
     });
