@@ -1,5 +1,6 @@
 """One rank of four: every case on groups of 2 and of 4, against one process that sees everything. Prints the largest errors as JSON."""
 
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from regard.masks import (
     prefix,
     window,
 )
+from regard.parallel import ring
 from regard.parallel.layout import Layout
 from regard.readings import At, Distance, Entropy, MaxLogit, Pooled, Received, Rows, Same, Sink, TopK, ValueNorm
 from regard.scores import Additive, Bilinear, Dot, Gaussian, ScaledDot
@@ -63,6 +65,7 @@ class Case:
     dtypes: tuple[torch.dtype, ...] = (torch.float64, torch.float32)
     scale: float = 1.0
     key_width: int = D
+    short: int = 512  # positions below which a piece is not cut
 
 
 def _generator(seed: int = 0) -> torch.Generator:
@@ -138,6 +141,8 @@ CASES |= {
     "temperature": Case(causal(), temperature=True, sinks=True),
     "large scores": Case(causal(), scale=6.0, dtypes=(torch.float64,)),
 }
+for name in ("causal", "longformer", "documents"):
+    CASES[f"cut: {name}"] = Case(MASKS[name], short=3)
 READINGS = {
     "entropy": Entropy,
     "received": Received,
@@ -153,6 +158,7 @@ READINGS = {
 }
 for name in ("none", "causal", "window", "flags"):
     CASES[f"readings: {name}"] = Case(MASKS[name], readings=tuple(READINGS.values()))
+CASES["readings: cut"] = Case(causal(), readings=tuple(READINGS.values()), short=3)
 CASES["readings: gaussian"] = Case(causal(), score=SCORES["gaussian"], readings=tuple(READINGS.values()), key_heads=2)
 
 
@@ -217,6 +223,7 @@ class Problem:
         bias, by_row = self.bias, isinstance(self.bias, torch.Tensor) and self.bias.shape[2] != 1
         if isinstance(bias, torch.Tensor):
             bias = (rows.part(bias.detach(), 2, rank) if by_row else bias.detach()).clone().requires_grad_()
+        ring.SHORT = case.short
         got = parallel.observe(*mine, bias=bias, readings=[r() for r in case.readings], group=group, layout=case.layout, **self.how)
         errors = {name: _error(getattr(got, name), rows.part(getattr(self.seen, name), 2, rank)) for name in ("output", "lse")}
         grads = self.differentiate(got, mine, bias, [rows.part(x, 2, rank) for x in self.upstream])
@@ -234,6 +241,15 @@ class Problem:
         return errors
 
 
+def title(name: str, dtype: torch.dtype, size: int) -> str:
+    return f"{name} / {size} ranks / {str(dtype).removeprefix('torch.')}"
+
+
+def sweep_of(case: Case, dtype: torch.dtype, size: int) -> str:
+    """Each case in both precisions and on both numbers of ranks; one of each in the quick sweep, the other two in the slow one."""
+    return "quick" if (dtype, size) in ((torch.float64, 4), (torch.float32, 2)) else "slow"
+
+
 def main() -> None:
     rank, _ = join()
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
@@ -241,13 +257,14 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name, case in CASES.items():
         for dtype in case.dtypes:
-            problem = Problem(case, dtype)
+            problem = None
             for size, group in groups.items():
-                key = f"{name} / {size} ranks / {str(dtype).removeprefix('torch.')}"
-                try:
-                    found[key] = problem.compare(group)
-                except Exception:
-                    found[key] = traceback.format_exc()
+                if sys.argv[1] == sweep_of(case, dtype, size):
+                    problem = problem or Problem(case, dtype)
+                    try:
+                        found[title(name, dtype, size)] = problem.compare(group)
+                    except Exception:
+                        found[title(name, dtype, size)] = traceback.format_exc()
     say(found)
     dist.destroy_process_group()
 

@@ -27,6 +27,8 @@ from .exchange import Exchange, Posted
 from .layout import Layout
 from .rectangle import BiasPart, Whole, mask_of
 
+SHORT = 512  # positions; a piece is cut no shorter
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rectangle:
@@ -36,7 +38,23 @@ class Rectangle:
     rows: slice
     cols: slice
     mask: Mask | None
-    number: int
+
+    @property
+    def place(self) -> int:
+        """A number of its own in the whole pattern."""
+        return self.at.rows.start * self.at.S + self.at.cols.start
+
+
+def _runs(layout: Layout, rank: int) -> Iterator[tuple[range, slice]]:
+    """A rank's positions in runs, and where each lies in its tensors. Long ones are cut: a kernel's own room grows with its call."""
+    at = 0
+    for piece in layout.pieces(rank):
+        parts = max(1, min(4, len(piece) // SHORT)) if layout.ranks > 1 else 1
+        for i in range(parts):
+            run = piece[i * len(piece) // parts : (i + 1) * len(piece) // parts]
+            if len(run):
+                yield run, slice(at, at + len(run))
+            at += len(run)
 
 
 class Ring:
@@ -82,18 +100,13 @@ class Ring:
         """What this rank's queries see of another rank's keys, piece by piece."""
         if other not in self._rectangles:
             L, S = self.queries.length, self.keys.length
-            found, top = [], 0
-            for i, rows in enumerate(self.queries.pieces(self.exchange.rank)):
-                left = 0
-                for j, cols in enumerate(self.keys.pieces(other)):
+            found = []
+            for rows, down in _runs(self.queries, self.exchange.rank):
+                for cols, across in _runs(self.keys, other):
                     verdict = "all" if self.mask is None else self.mask.verdict(rows, cols, L, S)
-                    if verdict != "none" and len(rows) and len(cols):
+                    if verdict != "none":
                         at = Whole(rows, cols, L, S)
-                        mask = None if verdict == "all" or self.mask is None else mask_of(self.mask, at)
-                        places = slice(top, top + len(rows)), slice(left, left + len(cols))
-                        found.append(Rectangle(at, *places, mask, (2 * other + j) * 2 + i))
-                    left += len(cols)
-                top += len(rows)
+                        found.append(Rectangle(at, down, across, None if verdict == "all" or self.mask is None else mask_of(self.mask, at)))
             self._rectangles[other] = found
         return self._rectangles[other]
 
@@ -116,7 +129,7 @@ class Ring:
             bias=bias,
             sinks=None,  # in the denominator once, not once a block
             # Each rectangle drops weights by a hash of its own; its place in the whole, not the order of work, decides.
-            seed=spec.seed ^ (rectangle.number * 0x9E3779B97F4A7C15 & (1 << 62) - 1) if spec.dropout else 0,
+            seed=spec.seed ^ (rectangle.place * 0x9E3779B97F4A7C15 & (1 << 62) - 1) if spec.dropout else 0,
         )
 
     def blocks(self) -> Iterator[tuple[int, Sequence[Tensor] | None]]:
@@ -162,6 +175,7 @@ class Ring:
                     self._add(grads, theirs, rectangle, found)
             del held
             self._arrive(late, home, grads)
+            late = None
             if step and home:
                 who = (exchange.rank + step) % exchange.ranks
                 back = [torch.empty_like(grad) for place in home if (grad := grads[place]) is not None]
