@@ -46,7 +46,7 @@ def work() -> Table:
                 table.add(Row(f"{entry.name}: {text}", "limit", times["beam"], ANSWER, 1.0, at_most=True))
         elif entry.card.task == "lm":
             times = alternate({"written": lambda opened=opened: opened.generate("ROMEO:", max_new=50, seed=0)})
-            table.add(Row(f"{entry.name}: 50 characters", "limit", times["written"], ANSWER, 1.0, at_most=True))
+            table.add(Row(f"{entry.name}: 50 characters", "limit of a sentence", times["written"], ANSWER, at_most=True))
         elif entry.card.task == "reader":
             times = alternate({"read": lambda opened=opened: opened.answer([STORY])})
             table.add(Row(f"{entry.name}: a story of three sentences", "limit", times["read"], ANSWER, 1.0, at_most=True))
