@@ -47,14 +47,18 @@ def test_a_killed_rank_is_started_again_and_training_goes_on(tmp_path, options):
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         try:
-            deadline = time.monotonic() + 240
+            deadline = time.monotonic() + 300
             while not checkpoints.steps_in(run / "checkpoints"):
                 assert started.poll() is None, (tmp_path / "output.txt").read_text()[-3000:]
-                assert time.monotonic() < deadline, "no checkpoint within four minutes"
+                assert time.monotonic() < deadline, "no checkpoint in time"
                 time.sleep(0.05)
             before = children(started.pid)
             assert checkpoints.steps_in(run / "checkpoints")[-1] < STEPS, "it was over before it could be killed"
             os.kill(before["1"], signal.SIGKILL)
+            while (again := children(started.pid)).keys() != before.keys() or set(again.values()) & set(before.values()):
+                assert started.poll() is None, (tmp_path / "output.txt").read_text()[-3000:]
+                assert time.monotonic() < deadline, "the ranks were not started again"
+                time.sleep(0.05)
             started.wait(timeout=300)
         finally:
             for process in children(started.pid).values():
@@ -64,7 +68,6 @@ def test_a_killed_rank_is_started_again_and_training_goes_on(tmp_path, options):
             started.wait()
     told = (tmp_path / "output.txt").read_text()
     assert started.returncode == 0, told[-3000:]
-    assert "Signal 9" in told or "SIGKILL" in told  # torchrun saw it die
     assert checkpoints.steps_in(run / "checkpoints")[-1] == STEPS
     train("lm", write(tmp_path / "whole", "lm", accumulate=1 if options else 2, **kinds))
     for a, b in zip(log(tmp_path / "whole" / "run"), log(run), strict=True):
