@@ -17,7 +17,7 @@ from ..choices import Choice, Softmax
 from ..kernels.spec import accumulator
 from ..masks import Mask
 from ..readings import Reading
-from ..scores import Lowered, ScaledDot, Score
+from ..scores import Lowered, Prepared, ScaledDot, Score
 from .agreement import agree
 from .exchange import Exchange
 from .layout import Kind
@@ -147,7 +147,7 @@ def _ring(
     exchange = Exchange(group, timeout)
     spec, lead = _spec(query, key, value, _OneByOne(score), None, None, choice, dropout, generator, (), None, wants_lse=True)
     if spec.score is not None:
-        spec.score = score
+        spec.score = score.inner if isinstance(score, Prepared) else score
     queries, keys = agree(exchange, spec, mask, bias if isinstance(bias, Bias | Tensor) else None, readings, layout, check=check)
     B, h, n, _ = spec.sizes
     if mask is not None:
