@@ -265,3 +265,24 @@ def test_errors_say_what_to_do() -> None:
         watch(gpt(), [regard.TopK(2), regard.TopK(4)])
     with pytest.raises(ValueError, match="proof is"):
         watch(gpt(), proof="none")  # type: ignore[arg-type]
+
+
+def test_a_decoder_that_asks_at_every_step_is_one_layer() -> None:
+    from regard.models import Bahdanau
+
+    torch.manual_seed(0)
+    model = Bahdanau(20, 30, embedding=8, state=16).eval()
+    source, lengths, target = torch.randint(5, 20, (2, 7)), torch.tensor([7, 4]), torch.randint(5, 30, (2, 3))
+    with torch.no_grad(), watch(model) as seen:
+        model(source, lengths, target)
+    assert not seen.missed
+    assert [(one.layer, one.call, one.name, one.kind, one.query_pos) for one in seen] == [
+        (0, step, "attention", "cross", range(step, step + 1)) for step in range(3)
+    ]
+    with torch.no_grad():
+        memory = model.encode(source, lengths)
+        state = model.start(memory)
+        for step in range(3):
+            done = model.step(state, target[:, step])
+            torch.testing.assert_close(seen.head(0, 0, call=step).tile()[0], done.alignment[0])
+            state = done.state

@@ -159,6 +159,15 @@ class FixedContext(nn.Module):
         return _read(self.readout, keep, s, c, y)
 
 
+class Attention(nn.Module):
+    """`regard.attend`, as a part of a model that has a name: whoever watches sees one layer, asked at every step."""
+
+    every_step = True
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, *, score: Score, mask: Mask) -> Tensor:
+        return attend(query, key, value, score=score, mask=mask)
+
+
 class Bahdanau(nn.Module):
     """The encoder–decoder that aligns while it translates.
 
@@ -203,6 +212,7 @@ class Bahdanau(nn.Module):
         self.encoder = BidirectionalEncoder(source_words, embedding, state // 2, dropout=dropout)
         self.score = Additive(state, width, hidden=alignment) if score is None else score
         self.score.check(state, width)
+        self.attention = Attention()
         self.first = nn.Linear(state // 2, state)
         self.embedding = nn.Embedding(target_words, embedding, padding_idx=0)
         self.decoder = nn.GRU(embedding + (width if query == "previous" else 0), state, batch_first=True)
@@ -219,7 +229,7 @@ class Bahdanau(nn.Module):
 
     def look(self, s: Tensor, memory: Memory) -> Tensor:
         """c (B, T, 2n) for states s (B, T, n)."""
-        return attend(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask)[:, 0]
+        return cast(Tensor, self.attention(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask)[:, 0])
 
     def align(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """c (B, T, 2n) and α (B, T, S) for states s (B, T, n)."""

@@ -25,13 +25,14 @@ class Place(NamedTuple):
     layer: int
     call: int
     name: str
+    step: int = 0  # of a decoder that asks its source once a word, all in one pass
 
 
 class Lens:
     """Open on a model for the length of a `with` block, in one thread.
 
     Layers are numbered in the order in which they first run; a module that runs several times in one pass (shared weights) is a layer
-    each time. A call is a repetition of a layer: another forward pass, or the next step of a generation.
+    each time, unless it says `every_step`. A call is a repetition of a layer: another forward pass, or the next step of a generation.
     """
 
     borrows = False  # whether transformers models are switched to our attention, or keep their own
@@ -130,10 +131,12 @@ class Lens:
         name = self.current(module)
         turn = self._repeats.get(name, 0)
         self._repeats[name] = turn + 1
-        layer = self._layers.setdefault((name, turn), len(self._layers))
+        running = module if module is not None and id(module) in self._names else self._running[-1]
+        step = turn if getattr(running, "every_step", False) else 0
+        layer = self._layers.setdefault((name, turn - step), len(self._layers))
         call = self._calls.get(layer, 0)
         self._calls[layer] = call + 1
-        return Place(layer, call, name)
+        return Place(layer, call, name, step)
 
     def miss(self, shape: tuple[int, ...], advice: str = _ADVICE) -> None:
         """Note an attention that nobody can see."""

@@ -135,7 +135,7 @@ class watch(Lens):
             readings = {name: _of_heads(value, chosen, (B, h)) for name, value in readings.items()}
         kind = self._kind(caught, place, spec)
         first = S - L if caught.query_at is None else caught.query_at - caught.key_at
-        first = 0 if kind == "cross" else max(first, 0)
+        first = place.step if kind == "cross" else max(first, 0)
         seen = Seen(
             layer=place.layer,
             call=place.call,
