@@ -99,4 +99,8 @@ def __getattr__(name: str) -> Any:
         from . import sight
 
         return getattr(sight, name)
+    if name in ("parallel", "zoo"):  # rooms of their own, likewise
+        from importlib import import_module
+
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
