@@ -23,7 +23,7 @@ def look(bench: Bench, model: str, text: str, labels: bool = True, changes: list
     from ...sight.payload import build_payload
 
     inputs, whole = _inputs(bench, model, text)
-    sighting = _watched(bench, model, inputs, changes or [])
+    sighting, logits = _watched(bench, model, inputs, changes or [])
     if not len(sighting):
         missed = "; ".join(f"{m.name}: {m.advice}" for m in sighting.missed) or "it runs no attention that can be seen"
         raise Refusal("unseen", f"{model} cannot be looked into here: {missed}", name=model)
@@ -39,7 +39,7 @@ def look(bench: Bench, model: str, text: str, labels: bool = True, changes: list
         "read": read,
         "whole": whole,
         "payload": payload,
-        "next": _next(bench, model, inputs),
+        "next": _candidates(opened, inputs, logits, None),
     }
 
 
@@ -109,22 +109,24 @@ def _length(inputs: Any) -> int:
     return length_of(inputs)
 
 
-def _watched(bench: Bench, model: str, inputs: Any, changes: list[dict[str, Any]]) -> Any:
+def _watched(bench: Bench, model: str, inputs: Any, changes: list[dict[str, Any]]) -> tuple[Any, Tensor | None]:
+    """The sighting of one pass, and what it predicted."""
     from ...sight import change, watch
+    from ...sight.effect import outcome, steady
     from ...sight.watch import default_readings
 
     opened = bench.opened(model)
     pieces, source = opened.tokens(inputs)
-    with warnings.catch_warnings(), bench.progress.over(opened.model, end=0.9):
+    with warnings.catch_warnings(), bench.progress.over(opened.model, end=0.9), steady(opened.model):
         warnings.simplefilter("ignore")
         try:
             with change(opened.model) as changed, watch(opened.model, default_readings(), tokens=pieces) as sighting:
                 _apply(changed, changes)
-                opened(inputs)
+                logits = outcome(opened.model, inputs).logits
         except IndexError as error:
             raise Refusal("invalid", str(error)) from error
     sighting.model, sighting.source_tokens = opened.name, source
-    return sighting
+    return sighting, logits
 
 
 def _apply(changed: Any, changes: list[dict[str, Any]]) -> None:
@@ -137,17 +139,6 @@ def _apply(changed: Any, changes: list[dict[str, Any]]) -> None:
             heads.mute()
         else:
             getattr(heads, what)(value if what == "temperature" else int(value))
-
-
-def _next(bench: Bench, model: str, inputs: Any) -> list[list[Any]]:
-    """The candidates for the token after the last, where the model predicts one; short texts only, for it is one more pass."""
-    from ...sight.effect import outcome, steady
-
-    opened = bench.opened(model)
-    if _length(inputs) > 2048:
-        return []
-    with steady(opened.model):
-        return _candidates(opened, inputs, outcome(opened.model, inputs).logits, None)
 
 
 def _candidates(opened: Any, inputs: Any, logits: Tensor | None, query: int | None) -> list[list[Any]]:

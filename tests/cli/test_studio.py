@@ -1,0 +1,55 @@
+"""`regard studio` as a user runs it: it starts, answers this machine alone, says what is wrong, and ends on Ctrl-C."""
+
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "regard", "studio", "--no-open", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
+    done = run("--model", str(tmp_path))
+    assert done.returncode == 2
+    assert "is not a model" in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as SIGINT; run on Linux or macOS")
+def test_it_serves_and_ends_with_its_worker() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "regard", "studio", "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told.startswith("the studio is at http://127.0.0.1:")
+        address = told.split()[4]
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert b"regard studio" in answer.read()
+        stranger = urllib.request.Request(address, headers={"Host": "evil.example"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(stranger, timeout=60)
+        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        children = workers.read_text().split() if workers.exists() else []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        for _ in range(200):
+            if not any(Path(f"/proc/{child}").exists() for child in children):
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("the worker outlived the studio")
+    finally:
+        process.kill()
+        process.communicate()
