@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     from accelerate import PartialState
 
+    if not torch.accelerator.is_available() and "TORCHELASTIC_RESTART_COUNT" in os.environ:
+        from ..parallel.meeting import meet
+
+        meet()
     process = PartialState(cpu=not torch.accelerator.is_available())
     with process.main_process_first():  # one process writes what a run begins with, the others read it
         _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
