@@ -56,7 +56,6 @@ def test_scores_by_length_come_from_the_card(folders: dict[str, Path], tmp_path:
 def test_a_taken_port_is_told_and_a_free_one_found() -> None:
     with listen(None) as first:
         port = first.getsockname()[1]
-        first.listen()
         assert first.getsockname()[0] == "127.0.0.1"
         with pytest.raises(ValueError, match=f"port {port} cannot be used"):
             listen(port)

@@ -44,13 +44,13 @@ class First:
         return self.ready[room]
 
     def translation(self) -> tuple[str, dict[str, Any]] | None:
-        """Translators of one language, one with attention and one without where there are both."""
+        """Translators of one language, the best first, and one without attention where there is one."""
         known = [model for model in self.library.models.values() if model.kind == "translator"]
         if not known:
             return None
         language = next((code for code in ("zh", "de", "") if any(m.source == code and m.attention for m in known)), known[0].source)
-        able = sorted((m for m in known if m.source == language), key=lambda m: (not m.attention, "bahdanau" not in m.about))
-        attending = [m.name for m in able if m.attention][:1]
+        able = sorted((m for m in known if m.source == language), key=lambda m: (-m.bleu, "bahdanau" not in m.about))
+        attending = [m.name for m in able if m.attention][:2]
         fixed = [m.name for m in able if not m.attention][:1]
         return "translate", {"models": attending + fixed or [able[0].name], "text": SENTENCES[language], "width": 4, "hard": False}
 

@@ -25,6 +25,7 @@ class Model:
     attention: bool  # whether it attends at all (the fixed-context baseline does not)
     source: str = ""  # the language a translator reads: zh, de …
     lengths: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # test set → scores by sentence length, from its card
+    bleu: float = -1.0  # the first its card reports
 
 
 class Library:
@@ -121,10 +122,21 @@ def language(name: str, config: dict[str, object]) -> str:
     return next((word for word in words if word in ("zh", "de")), "")
 
 
-def lengths(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The scores by sentence length on a model's card, if it has one: test set → rows of least, most, sentences, bleu."""
+def scores(path: Path) -> dict[str, dict[str, Any]]:
+    """What a model's card says of its quality, if it has one: test set → scores."""
     card = path / "card.json"
     if not card.is_file():
         return {}
-    scores = json.loads(card.read_text(encoding="utf-8")).get("scores", {})
-    return {label: result["by_length"] for label, result in scores.items() if isinstance(result, dict) and result.get("by_length")}
+    told = json.loads(card.read_text(encoding="utf-8")).get("scores", {})
+    return {label: result for label, result in told.items() if isinstance(result, dict)}
+
+
+def lengths(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Scores by sentence length: test set → rows of least, most, sentences, bleu."""
+    return {label: result["by_length"] for label, result in scores(path).items() if result.get("by_length")}
+
+
+def bleu(path: Path) -> float:
+    """The first BLEU reported, −1 if none: the better of two translators is shown first."""
+    found = (one["value"] for result in scores(path).values() for one in result.get("scores", ()) if one["name"] == "bleu")
+    return float(next(found, -1.0))

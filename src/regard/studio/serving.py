@@ -51,6 +51,7 @@ def listen(port: int | None) -> socket.socket:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", candidate))
+            taken.listen(128)  # binding alone does not claim a port: another studio starting now could bind it too
             return taken
         except OSError as error:
             taken.close()

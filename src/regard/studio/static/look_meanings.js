@@ -23,15 +23,15 @@ export function meanings(studio, memory, able) {
   }
   function draw() {
     const a = n.answer, last = a.layers.length - 1, layer = n.layer === null ? last : Math.min(n.layer, last);
-    const reach = Math.max(1e-6, ...a.layers.flat(2).map(Math.abs)), X = (v) => 180 + (150 * v) / reach, Y = (v) => 150 - (130 * v) / reach;
+    const reach = Math.max(1e-6, ...a.layers.flat(2).map(Math.abs)), X = (v) => 280 + (230 * v) / reach, Y = (v) => 200 - (160 * v) / reach;
     const colour = (i) => `ch-series ch-${LOOKS[i]}`;
-    const plane = svg("svg", { viewBox: "0 0 360 300", class: "st-plane", role: "img", "aria-label": say.plane },
-      svg("circle", { cx: 180, cy: 150, r: 2, fill: "currentColor" }), svg("path", { class: "st-ring", d: "M20 150H340M180 10V290" }),
+    const plane = svg("svg", { viewBox: "0 0 560 400", class: "st-plane", role: "img", "aria-label": say.plane },
+      svg("circle", { cx: 280, cy: 200, r: 2, fill: "currentColor" }), svg("path", { class: "st-ring", d: "M20 200H540M280 10V390" }),
       a.sentences.map((_, i) => svg("g", { class: colour(i) }, svg("path", { d: a.layers.slice(0, layer + 1).map((points, l) => `${l ? "L" : "M"}${X(points[i][0])} ${Y(points[i][1])}`).join("") }), a.layers.slice(0, layer + 1).map((points, l) => svg("circle", { cx: X(points[i][0]), cy: Y(points[i][1]), r: l === layer ? 6 : 2.5 })))),
-      a.sentences.map((one, i) => svg("text", { x: Math.min(352, Math.max(8, X(a.layers[layer][i][0]) + (a.layers[layer][i][0] > 0 ? -9 : 9))), y: Y(a.layers[layer][i][1]) - 10, "text-anchor": a.layers[layer][i][0] > 0 ? "end" : "start", text: one.text.length > 34 ? one.text.slice(0, 33) + "…" : one.text })));
+      a.sentences.map((one, i) => svg("text", { x: X(a.layers[layer][i][0]), y: Y(a.layers[layer][i][1]) + (a.layers[layer][i][1] > 0 ? -14 : 24), "text-anchor": ["start", "middle", "end"][1 + Math.round(a.layers[layer][i][0] / reach)], text: one.text.length > 34 ? one.text.slice(0, 33) + "…" : one.text })));
     const pairs = [];
     for (let i = 0; i < a.sentences.length; i++) for (let j = i + 1; j < a.sentences.length; j++) pairs.push([i, j]);
-    const cosines = chart({ title: say.cosine, x: { label: say.layer, ticks: a.cosine.map((_, l) => l), show: String }, y: { label: "cos", high: 1 }, width: 420, height: 260,
+    const cosines = chart({ title: say.cosine, x: { label: say.layer, ticks: a.cosine.map((_, l) => l), show: String }, y: { label: "cos", high: 1 }, width: 560, height: 320,
       series: pairs.slice(0, 6).map(([i, j], k) => ({ name: `${i + 1} · ${j + 1}`, look: LOOKS[k % 5], dots: true, points: a.cosine.map((grid, l) => [l, grid[i][j]]) })) });
     const walk = slider(say.layer, { low: 0, high: last, value: layer, step: 1, show: String }, (v) => { n.layer = v; draw(); const again = out.querySelector("input[type=range]"); if (again) again.focus(); });
     out.replaceChildren(h("div", { class: "st-flow" }, plane, walk.element), h("div", { class: "st-flow" }, cosines.element, h("ol", { class: "st-hint" }, a.sentences.map((one) => h("li", { text: one.text }))), h("p", { class: "st-formula", "data-apart": "" }, pairs.slice(0, 3).map(([i, j]) => h("span", { text: `cos(${i + 1}, ${j + 1}): ${number(a.cosine[0][i][j], 3)} → ${number(a.cosine[last][i][j], 3)}   ` })))));

@@ -49,7 +49,7 @@ export function mount(room, studio) {
 
   async function show() {
     const a = m.answer;
-    facts.textContent = say.facts(count(a.read), a.whole > a.read ? count(a.whole) : "", count(a.seconds * 1000));
+    facts.textContent = say.facts(count(a.read), a.whole > a.read ? count(a.whole) : "", count(a.took * 1000));
     const options = { lang: studio.lang, theme: studio.theme, fetchTile: tile, python: "seen", onState: told };
     if (view) view.destroy();
     view = await window.regardView(place, a.payload, options);

@@ -54,20 +54,21 @@ export function mount(room, studio) {
   function draw() {
     const f = m.fit, l = m.learn;
     if (!f) return;
+    const [width, height] = room.clientWidth < 700 ? [440, 330] : [860, 440]; // a phone's chart keeps its letters readable
     const pair = (xs, ys) => xs.map((x, i) => [x, ys[i]]);
     const row = s.at === null ? Math.round(f.rows.length * 0.55) : Math.min(s.at, f.rows.length - 1);
     const shades = new Map(f.columns.map((column, i) => [column, f.weights[row][i] / Math.max(...f.weights[row])]));
     const value = f.curve[Math.round((row / (f.rows.length - 1)) * (f.curve.length - 1))];
     const made = chart({
-      title: say.chart, x: { label: "x" }, y: { label: "y" }, height: 440, width: 860, within: [{ points: pair(f.x, f.y) }],
+      title: say.chart, x: { label: "x" }, y: { label: "y" }, height, width, within: [{ points: pair(f.x, f.y) }],
       series: [{ name: say.fit(number(s.width, 2)), points: pair(f.grid, f.curve), look: "a" }, { name: say.average, points: [[f.grid[0], f.average], [f.grid[f.grid.length - 1], f.average]], look: "d", dashed: true },
         ...(l && l.grid.length === f.grid.length ? [{ name: say.learned(number(l.width, 2)), points: pair(l.grid, l.curve), look: "c", dashed: true }] : []), ...(f.truth ? [{ name: say.truth, points: pair(f.grid, f.truth), look: "e", dashed: true }] : [])],
       // Points as blue as the current query looks at them; the query itself is red.
       extra: (X, Y) => svg("g", {}, f.x.map((x, i) => svg("circle", { cx: X(x), cy: Y(f.y[i]), r: 4.5, fill: shade(studio, shades.get(i) || 0).backgroundColor || "var(--page)", stroke: "var(--quiet)", "stroke-width": 1 }))),
-      marks: (X, Y) => [svg("line", { class: "ch-now", x1: X(f.rows[row]), x2: X(f.rows[row]), y1: 16, y2: 396 }), svg("circle", { class: "ch-now-dot", cx: X(f.rows[row]), cy: Y(value), r: 5 })],
+      marks: (X, Y) => [svg("line", { class: "ch-now", x1: X(f.rows[row]), x2: X(f.rows[row]), y1: 16, y2: height - 44 }), svg("circle", { class: "ch-now-dot", cx: X(f.rows[row]), cy: Y(value), r: 5 })],
     });
     picture = made.picture;
-    picture.addEventListener("pointermove", (event) => { const box = picture.getBoundingClientRect(), x = made.unX(((event.clientX - box.left) / box.width) * 860); look(nearest(f.rows, x)); });
+    picture.addEventListener("pointermove", (event) => { const box = picture.getBoundingClientRect(), x = made.unX(((event.clientX - box.left) / box.width) * width); look(nearest(f.rows, x)); });
     left.replaceChildren(made.element, h("label", { class: "st-field st-slide" }, h("span", { class: "st-label", text: say.query }), ranger(f, row), h("output", { class: "rv-num", text: `x = ${number(f.rows[row], 2)} → ${number(value, 3)}` })));
     const map = heat(studio, f.weights, { label: say.matrix, current: row, onlook: look });
     const errors = l ? chart({ title: say.errors, x: { label: "w", log: true, ticks: [0.1, 1, 10, 100].filter((v) => v >= l.widths[0] && v <= l.widths[l.widths.length - 1]), show: (v) => number(v, 1) }, y: { label: say.mse, low: 0, high: Math.max(...l.errors) * 1.05 }, height: 220, width: 420, legend: false,

@@ -72,17 +72,17 @@ export function mount(room, studio) {
     const map = (name, title, rows, columns) => matrix(studio, { name: `W-${name}`, title, values: w[name], rows, columns, editable: (i, j, v) => { w[name][i][j] = v; s.edited = true; s.untouched = false; change(); } });
     const square = (stage, title, values, kind, note) => grid(stage, title, values, words, { kind, turned, current: s.current, note });
     const stage = (number, title, about, ...children) => h("section", { class: "st-stage", "data-stage": number }, h("h2", {}, `${number}  ${title}`, h("small", { class: "rv-quiet", text: about })), h("div", { class: "st-line" }, children));
-    const op = (text) => h("span", { class: "st-op", "aria-hidden": "true", text });
+    const then = (text, ...next) => h("div", { class: "st-joined" }, h("span", { class: "st-op", "aria-hidden": "true", text }), next);
     const keep = document.activeElement && flow.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     flow.replaceChildren(
-      stage(1, say.stage.embed, say.about.embed, matrix(studio, { name: "E", title: "E", values: s.embeddings, rows: words, columns: features, editable: (i, j, v) => { s.embeddings[i][j] = v; s.edited = true; s.untouched = false; change(); } }), op("×"),
-        map("query", "W_Q", features, parts), map("key", "W_K", features, parts), map("value", say.down, features, parts)),
+      stage(1, say.stage.embed, say.about.embed, matrix(studio, { name: "E", title: "E", values: s.embeddings, rows: words, columns: features, editable: (i, j, v) => { s.embeddings[i][j] = v; s.edited = true; s.untouched = false; change(); } }),
+        then("×", map("query", "W_Q", features, parts)), map("key", "W_K", features, parts), map("value", say.down, features, parts)),
       stage(2, say.stage.project, say.about.project, grid("query", "Q = E·W_Q", r.query, parts, { current: s.current }), grid("key", "K = E·W_K", r.key, parts), grid("value", "V = E·W_V", r.value, parts)),
       stage(3, say.stage.score, say.about[s.score], s.score === "bilinear" ? matrix(studio, { name: "bilinear", title: "W", values: s.bilinear, rows: parts, columns: parts, editable: (i, j, v) => { s.bilinear[i][j] = v; change(); } }) : null,
         s.score === "additive" ? matrix(studio, { name: "additive", title: "v", values: [s.additive], rows: ["v"], columns: parts, editable: (i, j, v) => { s.additive[j] = v; change(); } }) : null,
-        square("raw", turned ? say.rawColumn[s.score] : say.raw[s.score], r.raw, "number", turned ? say.keysDown : say.queriesDown), op("→"), square("scaled", r.factor === 1 ? say.notScaled : "÷ √d", r.scaled, "number")),
-      stage(4, say.stage.choose, say.about.choose, square("masked", say.maskTitle, r.masked, "number"), op("→"), square("weights", `α · ${say.choices[s.choice]}`, r.weights, "weight", turned ? say.columnsSum : say.rowsSum), legend(studio, "1")),
-      stage(5, say.stage.gather, say.about.gather, grid("output", "α·V", r.output, parts), op("×"), map("output", say.up, parts, features), op("→"), grid("change", s.count > 1 ? say.changeAll : "ΔE", a.change, features, { kind: "difference" }), op("+ E ="), grid("result", "E + ΔE", a.result, features)));
+        square("raw", turned ? say.rawColumn[s.score] : say.raw[s.score], r.raw, "number", turned ? say.keysDown : say.queriesDown), then("→", square("scaled", r.factor === 1 ? say.notScaled : "÷ √d", r.scaled, "number"))),
+      stage(4, say.stage.choose, say.about.choose, square("masked", say.maskTitle, r.masked, "number"), then("→", square("weights", `α · ${say.choices[s.choice]}`, r.weights, "weight", turned ? say.columnsSum : say.rowsSum)), legend(studio, "1")),
+      stage(5, say.stage.gather, say.about.gather, grid("output", "α·V", r.output, parts), then("×", map("output", say.up, parts, features)), then("→", grid("change", s.count > 1 ? say.changeAll : "ΔE", a.change, features, { kind: "difference" })), then("+ E =", grid("result", "E + ΔE", a.result, features))));
     if (keep) { const same = [...flow.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === keep); if (same) same.focus(); }
     proof.textContent = `✓ ${say.proof} ${number(a.proof)}`;
     colour(s.current);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from typing import Any
 
@@ -23,21 +24,23 @@ def look(bench: Bench, model: str, text: str, labels: bool = True, changes: list
     from ...sight.payload import build_payload
 
     inputs, whole = _inputs(bench, model, text)
+    begin = time.perf_counter()
     sighting, logits = _watched(bench, model, inputs, changes or [])
     if not len(sighting):
         missed = "; ".join(f"{m.name}: {m.advice}" for m in sighting.missed) or "it runs no attention that can be seen"
         raise Refusal("unseen", f"{model} cannot be looked into here: {missed}", name=model)
-    if labels and (found := bench.labels(model)) is not None:
+    took = time.perf_counter() - begin
+    if labels and (found := bench.labels(model)) is not None:  # told once a model
         sighting = sighting.with_labels(found)
     bench.progress.tell(0.95)
-    opened = bench.opened(model)
-    read = _length(inputs)
+    opened, read = bench.opened(model), _length(inputs)
     payload = build_payload(sighting, title=opened.name)
     return {
         "sight": bench.keep(sighting),
         "model": model,
         "read": read,
         "whole": whole,
+        "took": round(took, 4),
         "payload": payload,
         "next": _candidates(opened, inputs, logits, None),
     }
