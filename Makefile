@@ -10,7 +10,7 @@ WORKERS ?= 2
 
 run: $(STAMP)/installed
 	@$(BIN)/regard demo
-	@$(BIN)/regard doctor
+	@$(BIN)/regard studio
 
 setup: $(STAMP)/installed
 
