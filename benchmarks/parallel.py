@@ -25,17 +25,18 @@ from regard.cost.peak import RETURNING
 HEADS, WIDTH = 4, 64
 
 
-def best(run: Callable[[], object], rounds: int = 3) -> float:
-    """The shortest of a few rounds that all ranks begin together."""
+def best(runs: dict[str, Callable[[], object]], rounds: int = 3) -> dict[str, float]:
+    """The fewest seconds of each, all ranks beginning together; the runs take turns, so that a busy machine weighs on all alike."""
     import torch.distributed as dist
 
-    times = []
+    times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
-        dist.barrier()
-        begin = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+        for name, run in runs.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - begin)
+    return {name: min(found) for name, found in times.items()}
 
 
 def ring(tokens: int) -> dict[str, float]:
@@ -68,18 +69,24 @@ def ring(tokens: int) -> dict[str, float]:
 
     given = inputs()
     q, half = given[0], [x[:, :, : n // 2].detach().requires_grad_() for x in given[1:]]
-    forward = best(lambda: regard.observe(q.detach(), *(x.detach() for x in half)))
-    both = best(lambda: regard.observe(q, *half).output.sum().backward())
-    backward = both - forward
     exchange = Exchange(None, 300.0)
     room, mine = [torch.empty(1, HEADS, n, WIDTH) for _ in range(2)], [x.detach() for x in given[1:]]
 
     def send() -> None:
-        for posted in exchange.post((rank + 1) % ranks, mine, (rank - 1) % ranks, room):
-            posted.wait()
+        if ranks > 1:
+            for posted in exchange.post((rank + 1) % ranks, mine, (rank - 1) % ranks, room):
+                posted.wait()
 
-    sending = best(send) if ranks > 1 else 0.0
-    measured = best(lambda: step(given))
+    found = best(
+        {
+            "forward": lambda: regard.observe(q.detach(), *(x.detach() for x in half)),
+            "both": lambda: regard.observe(q, *half).output.sum().backward(),
+            "sending": send,
+            "step": lambda: step(given),
+        }
+    )
+    forward, sending, measured = found["forward"], found["sending"] if ranks > 1 else 0.0, found["step"]
+    backward = found["both"] - forward
     predicted = ring_seconds(ranks, forward, sending)[0] + ring_seconds(ranks, backward, 2 * sending)[0]
     made, _ = _ring(*given, regard.ScaledDot(), regard.causal(), None, regard.Softmax(), 0.0, None, (), None, "zigzag", 300.0, True)
     _run(made)[0].sum().backward()
