@@ -14,7 +14,7 @@ from test_training import log, write
 from regard.training import checkpoints
 from regard.training.runs import train
 
-STEPS = 150
+STEPS = 60
 
 
 def children(parent: int) -> dict[str, int]:
