@@ -57,12 +57,13 @@ export function mount(room, studio) {
   const pick = (name) => { s.part = name; keep(); draw(); const button = out.querySelector('.st-stack [aria-pressed="true"]'); if (button) button.focus(); };
 
   // This machine's own curves: measured once, when the room is first opened.
-  let running = null;
-  const bar = progress(studio.say.shell, () => running && running.cancel());
+  const bar = progress(studio.say.shell, () => m.job && m.job.cancel());
+  const lost = problem(studio.say), again = h("button", { type: "button", class: "rv-plain", hidden: true, onclick: () => measure(), text: say.measure });
   function measure() {
-    bar.begin();
-    running = job(`/api/cost/measure`, {}, (told) => bar.tell(told));
-    running.done.then((found) => { m.machine = found; if (measured.isConnected) drawMachine(); }, (error) => wrong.show(error)).finally(() => bar.end());
+    lost.clear(); again.hidden = true; bar.begin();
+    m.bar = bar; // drawn anew in another language, the room goes on waiting for the same measurement
+    m.job ||= job("/api/cost/measure", {}, (told) => m.bar.tell(told));
+    m.job.done.then((found) => { m.machine = found; if (measured.isConnected) drawMachine(); }, (error) => { lost.show(error); again.hidden = false; }).finally(() => { m.job = null; bar.end(); });
   }
   function drawMachine() {
     const a = m.machine;
@@ -83,9 +84,11 @@ export function mount(room, studio) {
     h("div", { class: "st-bar" }, preset.element, field(say.context, "context", 0), field(say.batch, "batch", 1), select(say.dtype, ["fp32", "bf16", "fp16", "fp8", "int8", "int4"].map((v) => [v, v]), s.dtype, (v) => { s.dtype = v; change(); }).element,
       choice(say.mode, [["infer", say.modes.infer], ["train", say.modes.train]], s.mode, (v) => { s.mode = v; change(); }).element,
       choice(say.counting, [["textbook", say.countings.textbook, say.countingsTitle.textbook], ["stored", say.countings.stored, say.countingsTitle.stored]], s.counting, (v) => { s.counting = v; keep(); draw(); }).element),
-    paste, wrong.element, out, card(say.machine, bar.element, measured), line.element);
+    paste, wrong.element, out, card(say.machine, bar.element, lost.element, again, measured), line.element);
   keep();
   if (m.answer) { draw(); studio.ready(); } else run();
-  if (m.machine) drawMachine(); else measure();
-  return {}; // a measurement goes on when the room is left: the server keeps it
+  // Passing through costs nothing; who stays sees the machine measured. Leaving does not stop it: the server keeps what it finds.
+  const timer = m.machine ? 0 : setTimeout(measure, m.job ? 0 : 2000);
+  if (m.machine) drawMachine();
+  return { leave() { clearTimeout(timer); } };
 }
