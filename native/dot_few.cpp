@@ -70,7 +70,7 @@ struct Few {
         }
         stride = padded(columns);
         const Matrix from(view, type, batch, head);
-        for (int64_t i = 0; i < count; ++i) from.copy_row(begin + i, columns, stride, 1.0f, copy + i * stride);
+        for (int64_t i = 0; i < count; ++i) from.copy_row(begin + i, columns, stride, copy + i * stride);
         return copy;
     }
 
@@ -81,7 +81,7 @@ struct Few {
         float* key_copy = scores + rows * kRun;
         float* value_copy = key_copy + (key_direct ? 0 : kRun * width);
         for (int64_t r = 0; r < rows; ++r) {
-            Matrix(a.query, a.type, batch, key_head * group + r / a.queries).copy_row(r % a.queries, a.width, width, 1.0f, query + r * width);
+            Matrix(a.query, a.type, batch, key_head * group + r / a.queries).copy_row(r % a.queries, a.width, width, query + r * width);
             float* s = state(pair, part, r);
             s[0] = -INFINITY;
             s[1] = 0;

@@ -15,33 +15,7 @@ namespace {
 
 constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
 constexpr int64_t kMostGroups = 8;
-
-template <bool Half>
-struct Operand {
-    using Packed = Pack;
-    static constexpr int64_t kPair = 1;  // elements of the summed axis in one 32-bit unit
-    template <int Rows, int Columns>
-    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
-        multiply(acc, a, row, step, b, ldb, depth);
-    }
-    REGARD_INLINE void keep(float* to, Float low, Float high) {
-        store(to, low);
-        store(to + kLanes, high);
-    }
-};
-
-#if defined(__AVX512BF16__)
-template <>
-struct Operand<true> {
-    using Packed = HalfPack;
-    static constexpr int64_t kPair = 2;
-    template <int Rows, int Columns>
-    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
-        multiply_pairs(acc, a, row, step, b, ldb, depth);
-    }
-    REGARD_INLINE void keep(float* to, Float low, Float high) { store_pairs(to, low, high); }
-};
-#endif
+constexpr int64_t kLocal = 1 << 16;  // numbers of a head's K and V that fit the cache beside the rest
 
 template <bool Half>
 struct Forward {
@@ -49,12 +23,14 @@ struct Forward {
     static constexpr int64_t kPair = In::kPair;
     const DotForward& a;
     Crew& crew;
+    const bool local;  // keys and values are packed by the task that reads them, not all at once before
     typename In::Packed key, value;
     Bias bias;
     Post post;
     const int64_t width;  // of a row of values, padded
     const int64_t depth;  // of a score's sum
-    int64_t groups, blocks;  // row groups in a task; tasks in a head
+    const int64_t units;  // of a packed query
+    int64_t groups, blocks;  // row groups in a block of queries; blocks in a head
     int64_t query_floats, out_floats;
     Scratch scratch;
 
@@ -63,16 +39,21 @@ struct Forward {
         const int64_t rows = a.batch * a.heads * ceil_div(a.queries, kRows);
         return max(1, min(kMostGroups, rows / 64));
     }
+    static bool is_local(const DotForward& a, int threads) {
+        return a.batch * a.key_heads >= 4 * threads && a.keys * (a.width + a.value_width) <= kLocal;
+    }
 
     Forward(const DotForward& a_, Crew& crew_)
-        : a(a_), crew(crew_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width),
-          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width), bias(a_), post(a_), width(value.width),
-          depth(ceil_div(a_.width, kPair)),
+        : a(a_), crew(crew_), local(is_local(a_, crew_.threads())),
+          key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, local ? crew_.threads() : 0),
+          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? crew_.threads() : 0), bias(a_), post(a_),
+          width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)),
           groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
-          query_floats(round_up(groups * kRows * depth, kLanes)), out_floats(groups * kRows * width),
+          query_floats(groups * kRows * units), out_floats(groups * kRows * width),
           scratch(4 * crew_.threads() * slot()) {}
 
-    int64_t slot() const { return kRows * kScoreRow + query_floats + out_floats; }
+    int64_t slot() const { return kRows * max(kScoreRow, units) + query_floats + out_floats; }
+    int64_t tasks() const { return a.batch * (local ? a.key_heads : a.heads * blocks); }
 
     struct State {
         Group group;
@@ -81,12 +62,20 @@ struct Forward {
     };
 
     void task(int64_t index, int worker) {
-        const int64_t row = index / blocks, batch = row / a.heads, head = row % a.heads;
-        const int64_t pair = batch * a.key_heads + head / (a.heads / a.key_heads);
-        const int64_t first = (blocks - 1 - index % blocks) * groups * kRows;  // causal rows: the long ones first
+        const int64_t group = a.heads / a.key_heads;
+        if (!local) return block(index / blocks, index % blocks, index / blocks / group, worker);
+        key.fill(index, worker);
+        value.fill(index, worker);
+        for (int64_t i = 0; i < group * blocks && !crew.stopped(worker); ++i) block(index * group + i / blocks, i % blocks, worker, worker);
+    }
+
+    // One block of queries of head `row`, whose keys are packed in `pair`.
+    void block(int64_t row, int64_t index, int64_t pair, int worker) const {
+        const int64_t batch = row / a.heads, head = row % a.heads;
+        const int64_t first = (blocks - 1 - index) * groups * kRows;  // causal rows: the long ones first
         const int64_t count = min(groups * kRows, a.queries - first);
         float* scores = scratch.floats() + worker * slot();
-        float* query = scores + kRows * kScoreRow;
+        float* query = scores + kRows * max(kScoreRow, units);
         float* out = query + query_floats;
         State state[kMostGroups];
         int64_t low = a.keys, high = 0;
@@ -100,63 +89,76 @@ struct Forward {
                 s.total[i] = 0;
             }
         }
-        pack_queries(batch, head, first, count, query);
-        for (int64_t i = 0; i < used * kRows * width; ++i) out[i] = 0;
+        pack_queries(Matrix(a.query, a.type, batch, head), first, count, query, scores);
+        std::memset(out, 0, 4 * used * kRows * width);
         low = low / kPanel * kPanel;
         Seen seen;
         for (int64_t begin = low; begin < high; begin += kBlock) {
             const int64_t end = min(begin + kBlock, high);
             for (int64_t g = 0; g < used; ++g)
                 if (state[g].group.look(begin, end, seen))
-                    step(state[g], seen, begin, first + g * kRows, pair, row, bias.row(row), query + g * kRows * depth, scores,
-                         out + g * kRows * width);
+                    step(state[g], seen, begin, first + g * kRows, pair, row, query + g * kRows * units, scores, out + g * kRows * width);
             if (crew.stopped(worker)) return;
         }
         for (int64_t i = 0; i < count; ++i)
             finish_row(a, post, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
     }
 
-    // [group][column][row]: a group's broadcasts are then side by side.
-    void pack_queries(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
-        const Matrix q(a.query, a.type, batch, head);
-        for (int64_t i = 0; i < round_up(count, kRows); ++i)
-            for (int64_t k = 0; k < depth; ++k) {
-                float* unit = to + (i / kRows * depth + k) * kRows + i % kRows;
+    // [group][unit][row]: a group's broadcasts are then side by side.
+    void pack_queries(const Matrix& from, int64_t first, int64_t count, float* to, float* rows) const {
+        for (int64_t g = 0; g < count; g += kRows, to += kRows * units) {
+            const int64_t some = min(kRows, count - g);
+            std::memset(rows, 0, 4 * kRows * units);
+            for (int64_t i = 0; i < some; ++i) {
                 if constexpr (Half) {
-                    uint16_t two[2] = {0, 0};
-                    for (int64_t c = 2 * k; i < count && c < min(2 * k + 2, a.width); ++c) two[c % 2] = q.bits(first + i, c);
-                    std::memcpy(unit, two, 4);
+                    from.copy_bits(first + g + i, a.width, 2 * units, (uint16_t*)(rows + i * units));
                 } else {
-                    *unit = i < count ? q.at(first + i, k) : 0.0f;
+                    from.copy_row(first + g + i, a.width, units, rows + i * units);
                 }
+            }
+            for (int64_t k = 0; k < depth; ++k)
+#pragma GCC unroll 16
+                for (int i = 0; i < kRows; ++i) to[k * kRows + i] = rows[i * units + k];
+        }
+    }
+
+    // Raw products of a row group with Columns vectors of keys, made into scores; the largest of each row joins `best`.
+    template <int Columns>
+    REGARD_INLINE_MEMBER void tile(const Seen& seen, int64_t begin, int64_t v, int64_t pair, const float* key_bias, const float* query, float* scores,
+                                   Float (&best)[kRows]) const {
+        const int64_t p = v / 2, offset = v % 2 * kLanes;
+        Float acc[kRows][Columns];
+        clear(acc);
+        In::product(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p) + offset, kPanel, depth);
+        if (!post.plain) {
+            const float* b = key_bias ? key_bias + begin + v * kLanes : nullptr;
+            for (int i = 0; i < kRows; ++i)
+                for (int c = 0; c < Columns; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
+        }
+        if (seen.vector[v] == kSome || seen.vector[v + Columns - 1] == kSome) {
+            uint32_t bits[kRows];
+            panel_bits(seen, begin, p, bits);
+            for (int i = 0; i < kRows; ++i)
+                for (int c = 0; c < Columns; ++c) acc[i][c] = choose(bits[i] >> (offset + c * kLanes), acc[i][c], splat(-INFINITY));
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+            for (int c = 0; c < Columns; ++c) {
+                store(scores + i * kScoreRow + (v + c) * kLanes, acc[i][c]);
+                best[i] = max(best[i], acc[i][c]);
             }
     }
 
-    void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* key_bias, const float* query, float* scores,
-              float* out) const {
+    void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query, float* scores, float* out) const {
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
-        for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
-            Float acc[kRows][2];
-            clear(acc);
-            In::product(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, depth);
-            if (!post.plain) {
-                const float* b = key_bias ? key_bias + begin + p * kPanel : nullptr;
-                for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
-            }
-            if (seen.panel[p] == kSome) {
-                uint32_t bits[kRows];
-                panel_bits(seen, begin, p, bits);
-                for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], splat(-INFINITY));
-            }
-#pragma GCC unroll 16
-            for (int i = 0; i < kRows; ++i) {
-                store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
-                store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
-                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
+        const float* key_bias = bias.row(row);
+        for (int64_t v = 0; v < kVectors; v += 2) {
+            if (seen.vector[v] && seen.vector[v + 1]) {
+                tile<2>(seen, begin, v, pair, key_bias, query, scores, best);
+            } else if (seen.panel[v / 2]) {
+                tile<1>(seen, begin, v + !seen.vector[v], pair, key_bias, query, scores, best);
             }
         }
         float decay[kRows];
@@ -169,18 +171,19 @@ struct Forward {
             Float sum[2] = {Float{}, Float{}};
             float* s = scores + i * kScoreRow;
             const uint32_t hash = dropout.row(first + i);
-            for (int64_t p = 0; p < kPanels; ++p) {
-                if (seen.panel[p] == kNone) continue;
-                Float weight[2];
-#pragma GCC unroll 2
-                for (int c = 0; c < 2; ++c) {
-                    weight[c] = exp2(load(s + p * kPanel + c * kLanes) * post.factor - shift);
-                    sum[c] += weight[c];
+            const auto weigh = [&](int64_t v, Float& total) __attribute__((always_inline)) {
+                Float weight = exp2(load(s + v * kLanes) * post.factor - shift);
+                total += weight;
+                if (dropout) weight = select(dropout.keeps(hash, begin + v * kLanes), weight, Float{});
+                In::keep(s + v * kLanes / kPair, weight);  // pairs: behind what is still to be read
+            };
+            for (int64_t v = 0; v < kVectors; v += 2) {
+                if (seen.vector[v] && seen.vector[v + 1]) {
+                    weigh(v, sum[0]);
+                    weigh(v + 1, sum[1]);
+                } else if (seen.panel[v / 2]) {
+                    weigh(v + !seen.vector[v], sum[0]);
                 }
-                if (dropout)
-                    for (int c = 0; c < 2; ++c)
-                        weight[c] = select(dropout.keeps(hash, begin + p * kPanel + c * kLanes), weight[c], Float{});
-                In::keep(s + p * kPanel / kPair, weight[0], weight[1]);  // pairs: behind what is still to be read
             }
             state.top[i] = now;
             state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
@@ -248,15 +251,15 @@ template <bool Half>
 void forward(const DotForward& a, Crew& crew) {
     Forward<Half> work(a, crew);
     typename Operand<Half>::Packed* const packs[] = {&work.key, &work.value};
-    pack_all(packs, 2, crew);
-    crew.run(a.batch * a.heads * work.blocks, [](void* context, int64_t index, int worker) { ((Forward<Half>*)context)->task(index, worker); }, &work);
+    if (!work.local) pack_all(packs, 2, crew);
+    crew.run(work.tasks(), [](void* context, int64_t index, int worker) { ((Forward<Half>*)context)->task(index, worker); }, &work);
 }
 
 }  // namespace
 
 void dot_forward(const DotForward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
-    if (a.queries * (a.heads / a.key_heads) <= kFewRows) return dot_few(a, crew);
+    if (a.queries * (a.heads / a.key_heads) <= (a.keys > kFewKeys ? kFewRows : kFewest)) return dot_few(a, crew);
 #if defined(__AVX512BF16__)
     if (a.type == Type::bfloat16) return forward<true>(a, crew);
 #endif

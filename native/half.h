@@ -3,6 +3,24 @@
 #pragma once
 #include "pack.h"
 
+namespace regard::REGARD_ISA {
+namespace {
+
+// How a product reads its operands: float32, or bfloat16 in pairs.
+template <bool Half>
+struct Operand {
+    using Packed = Pack;
+    static constexpr int64_t kPair = 1;  // elements of the summed axis in one 32-bit unit
+    template <int Rows, int Columns>
+    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
+        multiply(acc, a, row, step, b, ldb, depth);
+    }
+    REGARD_INLINE void keep(float* to, Float weights) { store(to, weights); }
+};
+
+}  // namespace
+}  // namespace regard::REGARD_ISA
+
 #if defined(__AVX512BF16__)
 namespace regard::REGARD_ISA {
 namespace {
@@ -25,72 +43,76 @@ REGARD_INLINE void multiply_pairs(Float (&acc)[Rows][Columns], const float* a, i
     }
 }
 
-// 32 weights to bfloat16, in order.
-REGARD_INLINE void store_pairs(float* to, Float low, Float high) {
-    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
-}
-
 REGARD_INLINE bool finite_half(const uint16_t* x, int64_t n) {
-    bool good = true;
-    for (int64_t i = 0; i < n; ++i) good &= (x[i] & 0x7f80) != 0x7f80;
-    return good;
+    uint16_t bad = 0;
+    for (int64_t i = 0; i < n; ++i) bad |= (x[i] & 0x7f80) == 0x7f80;
+    return !bad;
 }
 
-// As Pack. panels: [panel][pair of columns][kPanel]; rows: [pair of rows][padded columns], for values.
+// As Pack. panels: [panel][pair of columns][kPanel]; rows: [pair of rows][padded columns], for values;
+// plain: [row][pair of columns], for what is broadcast.
 struct HalfPack {
     View view;
     Layout layout;
     int64_t heads, pairs, rows, columns, width, panels, room;
-    Scratch data, marks;
+    Scratch data, marks, spare;
 
-    HalfPack(const View& view_, Type, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_)
+    HalfPack(const View& view_, Type, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0, int64_t slots = 0)
         : view(view_), layout(layout_), heads(heads_), pairs(batch * heads_), rows(rows_), columns(columns_), width(padded(columns_)),
-          panels(ceil_div(rows_, kPanel)), room(panels * kPanel * (layout == Layout::panels ? ceil_div(columns, 2) : width / 2)),
-          data(4 * pairs * room), marks(pairs * panels) {}
+          panels(ceil_div(rows_, kPanel)),
+          room(layout == Layout::plain ? (panels * kPanel + more) * units() : panels * kPanel * (layout == Layout::panels ? ceil_div(columns, 2) : width / 2)),
+          data(4 * (slots ? slots : pairs) * room), marks((slots ? slots : pairs) * panels), spare(4 * slots * buffer()) {}
 
-    const float* at(int64_t pair) const { return data.floats() + pair * room; }
-    const float* panel(int64_t pair, int64_t p) const { return at(pair) + p * kPanel * ceil_div(columns, 2); }
-    const uint8_t* dirty(int64_t pair) const { return (const uint8_t*)marks.data + pair * panels; }
+    const float* at(int64_t slot) const { return data.floats() + slot * room; }
+    const float* panel(int64_t slot, int64_t p) const { return at(slot) + p * kPanel * ceil_div(columns, 2); }
+    const uint8_t* dirty(int64_t slot) const { return (const uint8_t*)marks.data + slot * panels; }
 
     static constexpr int64_t kChunk = 16;
     int64_t tasks() const { return pairs * ceil_div(panels, kChunk); }
     int64_t units() const { return padded(ceil_div(columns, 2)); }  // 32-bit units in a copied row
     int64_t buffer() const { return kPanel * max(units(), width / 2); }
 
-    // Rows [first, first + count) as 16-bit numbers with stride `stride`, zeros beyond.
-    void copy(int64_t pair, int64_t first, int64_t count, int64_t stride, uint16_t* to) const {
-        const uint16_t* from = (const uint16_t*)view.data + pair / heads * view.batch + pair % heads * view.head + first * view.row;
-        for (int64_t i = 0; i < kPanel; ++i, to += stride, from += view.row) {
-            const int64_t n = i < count ? columns : 0;
-            if (view.column == 1) {
-                std::memcpy(to, from, i < count ? 2 * n : 0);
-            } else {
-                for (int64_t j = 0; j < n; ++j) to[j] = from[j * view.column];
-            }
-            std::memset(to + n, 0, 2 * (stride - n));
-        }
+    // Rows [first, first + count) as 16-bit numbers with stride `stride`, zeros up to row `total`.
+    void copy(int64_t pair, int64_t first, int64_t count, int64_t total, int64_t stride, uint16_t* to) const {
+        const Matrix from(view, Type::bfloat16, pair / heads, pair % heads);
+        for (int64_t i = 0; i < count; ++i, to += stride) from.copy_bits(first + i, columns, stride, to);
+        std::memset(to, 0, 2 * (total - count) * stride);
     }
 
-    void task(int64_t index, float* spare) {
+    void task(int64_t index, float* buffer) {
         const int64_t chunks = ceil_div(panels, kChunk), pair = index / chunks, first = index % chunks * kChunk;
-        uint16_t* rows16 = (uint16_t*)spare;
-        for (int64_t p = first; p < min(first + kChunk, panels); ++p) {
+        fill(pair, pair, first, min(first + kChunk, panels), buffer);
+    }
+    void fill(int64_t pair, int64_t slot) { fill(pair, slot, 0, panels, spare.floats() + slot * buffer()); }
+
+    void fill(int64_t pair, int64_t slot, int64_t first, int64_t last, float* buffer) {
+        for (int64_t p = first; p < last; ++p) {
             const int64_t count = min(kPanel, rows - p * kPanel);
-            const int64_t stride = layout == Layout::panels ? 2 * units() : width;
-            copy(pair, p * kPanel, count, stride, rows16);
-            ((uint8_t*)marks.data)[pair * panels + p] = !finite_half(rows16, count * stride);
+            const int64_t stride = layout == Layout::rows ? width : 2 * units();
+            uint16_t* rows16 = (uint16_t*)(layout == Layout::plain ? (float*)at(slot) + p * kPanel * units() : buffer);
+            const int64_t total = layout == Layout::plain && p + 1 == panels ? room / units() - p * kPanel : layout == Layout::panels ? round_up(count, kLanes) : kPanel;
+            copy(pair, p * kPanel, count, total, stride, rows16);
+            ((uint8_t*)marks.data)[slot * panels + p] = !finite_half(rows16, count * stride);
             if (layout == Layout::panels) {
-                transpose_panel(spare, units(), ceil_div(columns, 2), (float*)panel(pair, p));
-            } else {
-                uint16_t* to = (uint16_t*)(at(pair) + p * kPanel / 2 * width);
-                for (int64_t i = 0; i < kPanel; i += 2, to += 2 * width)
-                    for (int64_t j = 0; j < width; ++j) {
-                        to[2 * j] = rows16[i * width + j];
-                        to[2 * j + 1] = rows16[(i + 1) * width + j];
-                    }
+                transpose_panel(buffer, units(), count, ceil_div(columns, 2), (float*)panel(slot, p));
+            } else if (layout == Layout::rows) {
+                uint32_t* to = (uint32_t*)(at(slot) + p * kPanel / 2 * width);
+                for (int64_t i = 0; i < kPanel; i += 2, to += width)
+                    for (int64_t j = 0; j < width; ++j) to[j] = rows16[i * width + j] | (uint32_t)rows16[(i + 1) * width + j] << 16;
             }
         }
     }
+};
+
+template <>
+struct Operand<true> {
+    using Packed = HalfPack;
+    static constexpr int64_t kPair = 2;
+    template <int Rows, int Columns>
+    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
+        multiply_pairs(acc, a, row, step, b, ldb, depth);
+    }
+    REGARD_INLINE void keep(float* to, Float weights) { _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh((__m512)weights)); }
 };
 
 }  // namespace

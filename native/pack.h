@@ -12,14 +12,6 @@ REGARD_INLINE float widen(uint16_t half) {
     return x;
 }
 
-// To the nearest bfloat16, ties to even; NaN stays NaN.
-REGARD_INLINE uint16_t narrow(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)((bits >> 16) | 0x40);
-    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 // A strided matrix of either type, read as float32.
 struct Matrix {
     const void* data;
@@ -35,28 +27,64 @@ struct Matrix {
         return type == Type::float32 ? ((const float*)data)[offset] : widen(((const uint16_t*)data)[offset]);
     }
 
-    REGARD_INLINE_MEMBER uint16_t bits(int64_t i, int64_t j) const { return ((const uint16_t*)data)[i * row + j * column]; }
-
-    // One row, times `factor`, into `to`; zeros up to `width`.
-    void copy_row(int64_t i, int64_t columns, int64_t width, float factor, float* to) const {
-        if (type == Type::float32 && column == 1) {
-            const float* from = (const float*)data + i * row;
-            for (int64_t j = 0; j < columns; ++j) to[j] = from[j] * factor;
-        } else if (type == Type::float32) {
-            const float* from = (const float*)data + i * row;
-            for (int64_t j = 0; j < columns; ++j) to[j] = from[j * column] * factor;
-        } else if (column == 1) {
-            const uint16_t* from = (const uint16_t*)data + i * row;
-            for (int64_t j = 0; j < columns; ++j) to[j] = widen(from[j]) * factor;
+    // One row of bfloat16 as it is; zeros up to `width`.
+    void copy_bits(int64_t i, int64_t columns, int64_t width, uint16_t* to) const {
+        const uint16_t* from = (const uint16_t*)data + i * row;
+        if (column == 1) {
+            std::memcpy(to, from, 2 * columns);
         } else {
-            const uint16_t* from = (const uint16_t*)data + i * row;
-            for (int64_t j = 0; j < columns; ++j) to[j] = widen(from[j * column]) * factor;
+            for (int64_t j = 0; j < columns; ++j) to[j] = from[j * column];
         }
         for (int64_t j = columns; j < width; ++j) to[j] = 0;
     }
+
+    // Row i into `to`, zeros up to `width`. What is not finite leaves a NaN in `trace`.
+    REGARD_INLINE_MEMBER void copy_row(int64_t i, int64_t columns, int64_t width, float* to, Float& trace) const {
+        int64_t j = 0;
+        if (type == Type::float32 && column == 1) {
+            const float* from = (const float*)data + i * row;
+            for (; j + kLanes <= columns; j += kLanes) {
+                const Float x = load(from + j);
+                trace += x * 0.0f;
+                store(to + j, x);
+            }
+        } else if (column == 1) {
+            const uint16_t* from = (const uint16_t*)data + i * row;
+            for (; j + kLanes <= columns; j += kLanes) {
+                const Float x = load_wide(from + j);
+                trace += x * 0.0f;
+                store(to + j, x);
+            }
+        }
+        for (; j < columns; ++j) {
+            to[j] = at(i, j);
+            trace[0] += to[j] * 0.0f;
+        }
+        for (; j < width; ++j) to[j] = 0;
+    }
+    void copy_row(int64_t i, int64_t columns, int64_t width, float* to) const {
+        Float trace{};
+        copy_row(i, columns, width, to, trace);
+    }
 };
 
-// Zero exactly when every one of the n numbers is finite.
+// Σ of a matrix's row i times `b`, which is padded.
+static float dot_row(const Matrix& a, int64_t i, const float* b, int64_t columns) {
+    Float part{};
+    int64_t j = 0;
+    if (a.column == 1 && a.type == Type::float32) {
+        const float* from = (const float*)a.data + i * a.row;
+        for (; j + kLanes <= columns; j += kLanes) part += load(from + j) * load(b + j);
+    } else if (a.column == 1) {
+        const uint16_t* from = (const uint16_t*)a.data + i * a.row;
+        for (; j + kLanes <= columns; j += kLanes) part += load_wide(from + j) * load(b + j);
+    }
+    double sum = horizontal_sum(part);
+    for (; j < columns; ++j) sum += (double)a.at(i, j) * b[j];
+    return (float)sum;
+}
+
+// Whether every one of the n numbers is finite.
 static inline bool finite(const float* x, int64_t n) {
     Float sum{};
     int64_t j = 0;
@@ -67,11 +95,12 @@ static inline bool finite(const float* x, int64_t n) {
 }
 
 // Rows [first, first + count) of `from` in the `rows` layout, padding rows zeroed up to `total`. True if all are finite.
-static bool pack_rows(const Matrix& from, int64_t first, int64_t count, int64_t total, int64_t columns, float factor, float* to) {
+static bool pack_rows(const Matrix& from, int64_t first, int64_t count, int64_t total, int64_t columns, float* to) {
     const int64_t width = padded(columns);
-    for (int64_t i = 0; i < count; ++i) from.copy_row(first + i, columns, width, factor, to + i * width);
-    for (int64_t i = count * width; i < total * width; ++i) to[i] = 0;
-    return finite(to, count * width);
+    Float trace{};
+    for (int64_t i = 0; i < count; ++i) from.copy_row(first + i, columns, width, to + i * width, trace);
+    for (int64_t i = count * width; i < total * width; i += kLanes) store(to + i, Float{});
+    return horizontal_sum(trace) == 0.0f;
 }
 
 // kLanes×kLanes transpose in registers: kLanes rows at `from` (stride ld) become columns at `to` (stride kPanel).
@@ -99,10 +128,12 @@ static inline void transpose_square(const float* from, int64_t ld, float* to) {
     for (int i = 0; i < kLanes; ++i) store(to + i * kPanel, v[i]);
 }
 
-// kPanel rows at `from` (stride ld, readable to whole vectors) become a panel of `columns` columns.
-static void transpose_panel(const float* from, int64_t ld, int64_t columns, float* to) {
+// `count` rows at `from` (stride ld, readable to whole vectors either way) become a panel of `columns` columns, zeros beyond.
+static void transpose_panel(const float* from, int64_t ld, int64_t count, int64_t columns, float* to) {
     float square[kLanes * kPanel];
-    for (int64_t r = 0; r < kPanel; r += kLanes)
+    if (count <= kLanes)
+        for (int64_t k = 0; k < columns; ++k) store(to + k * kPanel + kLanes, Float{});
+    for (int64_t r = 0; r < count; r += kLanes)
         for (int64_t k = 0; k < columns; k += kLanes) {
             if (k + kLanes <= columns) {
                 transpose_square(from + r * ld + k, ld, to + k * kPanel + r);
@@ -120,64 +151,80 @@ static bool pack_panel(const Matrix& from, int64_t first, int64_t count, int64_t
     const float* source = (const float*)from.data + first * from.row;
     int64_t ld = from.row;
     bool clean = true;
-    const bool direct = from.type == Type::float32 && from.column == 1 && count == kPanel && columns == width;
+    const bool direct = from.type == Type::float32 && from.column == 1 && count % kLanes == 0 && columns == width;
     if (!direct) {
-        clean = pack_rows(from, first, count, kPanel, columns, 1.0f, buffer);
+        clean = pack_rows(from, first, count, round_up(count, kLanes), columns, buffer);
         source = buffer;
         ld = width;
     } else {
-        for (int64_t i = 0; i < kPanel; ++i) clean &= finite(source + i * ld, columns);
+        for (int64_t i = 0; i < count; ++i) clean &= finite(source + i * ld, columns);
     }
-    transpose_panel(source, ld, columns, to);
+    transpose_panel(source, ld, count, columns, to);
     return clean;
 }
 
-enum class Layout { rows, panels };
+enum class Layout { rows, panels, plain };
 
 // One tensor (B, heads, rows, columns), repacked; a panel's worth of rows holding a number that is not finite is marked
-// dirty, because a hidden key must not reach a sum even as 0 · NaN.
+// dirty, because a hidden key must not reach a sum even as 0 · NaN. With `slots`, only so many pairs of (batch, head) are held
+// at a time: short sequences are packed where they are used, into memory that stays in the cache.
 struct Pack {
     View view;
     Type type;
     Layout layout;
     int64_t heads, pairs, rows, columns, width, panels, room;
     bool direct;  // already laid out as rows: read in place
-    Scratch data, marks;
+    Scratch data, marks, spare;
 
-    // `spare` rows of zeros follow the last row.
-    Pack(const View& view_, Type type_, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t spare = 0)
+    // `more` rows of zeros follow the last row.
+    Pack(const View& view_, Type type_, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0, int64_t slots = 0)
         : view(view_), type(type_), layout(layout_), heads(heads_), pairs(batch * heads_), rows(rows_), columns(columns_),
           width(padded(columns_)), panels(ceil_div(rows_, kPanel)),
-          room(layout == Layout::rows ? (panels * kPanel + spare) * width : panels * kPanel * columns),
-          direct(layout == Layout::rows && type == Type::float32 && view.column == 1 && view.row == width && columns == width && !spare),
-          data(direct ? 0 : 4 * pairs * room), marks(pairs * panels) {}
+          room(layout != Layout::panels ? (panels * kPanel + more) * width : panels * kPanel * columns),
+          direct(layout != Layout::panels && type == Type::float32 && view.column == 1 && view.row == width && columns == width && !more && !slots),
+          data(direct ? 0 : 4 * (slots ? slots : pairs) * room), marks((slots ? slots : pairs) * panels), spare(4 * slots * buffer()) {}
 
-    const float* at(int64_t pair) const {
-        if (direct) return (const float*)view.data + pair / heads * view.batch + pair % heads * view.head;
-        return data.floats() + pair * room;
+    const float* at(int64_t slot) const {
+        if (direct) return (const float*)view.data + slot / heads * view.batch + slot % heads * view.head;
+        return data.floats() + slot * room;
     }
-    const float* panel(int64_t pair, int64_t p) const { return at(pair) + p * kPanel * columns; }
-    const uint8_t* dirty(int64_t pair) const { return (const uint8_t*)marks.data + pair * panels; }
+    const float* panel(int64_t slot, int64_t p) const { return at(slot) + p * kPanel * columns; }
+    const uint8_t* dirty(int64_t slot) const { return (const uint8_t*)marks.data + slot * panels; }
 
     static constexpr int64_t kChunk = 16;  // panels in a task
     int64_t tasks() const { return pairs * ceil_div(panels, kChunk); }
     int64_t buffer() const { return layout == Layout::panels ? kPanel * width : 0; }
 
-    void task(int64_t index, float* spare) {
+    void task(int64_t index, float* buffer) {
         const int64_t chunks = ceil_div(panels, kChunk), pair = index / chunks, first = index % chunks * kChunk;
+        fill(pair, pair, first, min(first + kChunk, panels), buffer);
+    }
+    // All of a pair into one of the slots.
+    void fill(int64_t pair, int64_t slot) { fill(pair, slot, 0, panels, spare.floats() + slot * buffer()); }
+    // The same out of its rows, packed just before.
+    void fill(int64_t slot, const Pack& packed) {
+        for (int64_t p = 0; p < panels; ++p) {
+            const int64_t count = min(kPanel, rows - p * kPanel);
+            transpose_panel(packed.at(slot) + p * kPanel * width, width, count, columns, (float*)panel(slot, p));
+        }
+        std::memcpy(marks.data + slot * panels, packed.marks.data + slot * panels, panels);
+    }
+
+    void fill(int64_t pair, int64_t slot, int64_t first, int64_t last, float* buffer) {
         const Matrix from(view, type, pair / heads, pair % heads);
-        float* to = (float*)at(pair);
-        for (int64_t p = first; p < min(first + kChunk, panels); ++p) {
+        float* to = (float*)at(slot);
+        for (int64_t p = first; p < last; ++p) {
             const int64_t count = min(kPanel, rows - p * kPanel);
             bool clean;
             if (direct) {
                 clean = finite(to + p * kPanel * width, count * width);
-            } else if (layout == Layout::rows) {
-                clean = pack_rows(from, p * kPanel, count, p + 1 == panels ? room / width - p * kPanel : kPanel, columns, 1.0f, to + p * kPanel * width);
+            } else if (layout != Layout::panels) {
+                clean = pack_rows(from, p * kPanel, count, p + 1 == panels ? min(round_up(rows, kRows), room / width) - p * kPanel : kPanel, columns,
+                                  to + p * kPanel * width);
             } else {
-                clean = pack_panel(from, p * kPanel, count, columns, to + p * kPanel * columns, spare);
+                clean = pack_panel(from, p * kPanel, count, columns, to + p * kPanel * columns, buffer);
             }
-            ((uint8_t*)marks.data)[pair * panels + p] = !clean;
+            ((uint8_t*)marks.data)[slot * panels + p] = !clean;
         }
     }
 };
@@ -221,7 +268,9 @@ static void store_row(const View& view, Type type, int64_t batch, int64_t head, 
         }
     } else {
         uint16_t* to = (uint16_t*)view.data + offset;
-        for (int64_t c = 0; c < columns; ++c) to[c * view.column] = narrow(from[c] * factor);
+        int64_t c = 0;
+        for (; view.column == 1 && c + kLanes <= columns; c += kLanes) store_narrow(to + c, load(from + c) * factor);
+        for (; c < columns; ++c) to[c * view.column] = narrow(splat(from[c] * factor))[0];
     }
 }
 

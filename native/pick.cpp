@@ -78,7 +78,7 @@ struct Picker {
                 for (int c = 0; c < 2; ++c) {
                     Float x = acc[i][c];
                     if (!post.plain) x = post.apply(x, key_bias ? key_bias + begin + p * kPanel + c * kLanes : nullptr);
-                    if (seen.panel[p] == kSome) x = select(lanes_of(bits[i], c * kLanes), x, splat(-INFINITY));
+                    if (seen.panel[p] == kSome) x = choose(bits[i] >> c * kLanes, x, splat(-INFINITY));
                     store(to + i * kScoreRow + p * kPanel + c * kLanes, x);
                 }
         }

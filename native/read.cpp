@@ -112,7 +112,7 @@ struct Reader {
                 uint32_t bits[kRows];
                 panel_bits(seen, begin, p, bits);
                 for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], splat(-INFINITY));
+                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(bits[i] >> c * kLanes, acc[i][c], splat(-INFINITY));
             }
 #pragma GCC unroll 16
             for (int i = 0; i < kRows; ++i) {

@@ -77,7 +77,7 @@ struct Bias {
 
     explicit Bias(const Scores& a) : keys(round_up(a.keys, kPanel)), given(a.key_bias.data), data(given ? 4 * a.batch * a.heads * keys : 0) {
         for (int64_t row = 0; given && row < a.batch * a.heads; ++row)
-            Matrix(a.key_bias, Type::float32, row / a.heads, row % a.heads).copy_row(0, a.keys, keys, 1.0f, data.floats() + row * keys);
+            Matrix(a.key_bias, Type::float32, row / a.heads, row % a.heads).copy_row(0, a.keys, keys, data.floats() + row * keys);
     }
     const float* row(int64_t head) const { return given ? data.floats() + head * keys : nullptr; }
 };

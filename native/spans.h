@@ -7,6 +7,7 @@ namespace {
 
 constexpr int64_t kBlock = 512;  // keys taken at a time: their scores for a group of rows stay in the first-level cache
 constexpr int64_t kPanels = kBlock / kPanel;
+constexpr int64_t kVectors = kBlock / kLanes;
 
 // Keys [begin, end), all seen by exactly the rows whose bit is set.
 struct Segment {
@@ -20,6 +21,7 @@ enum Sight : uint8_t { kNone = 0, kAll = 1, kSome = 2 };
 struct Seen {
     int count = 0;              // segments, in order, none with an empty row set
     uint8_t panel[kPanels];     // Sight of each panel
+    uint8_t vector[kVectors];   // and of each of its two vectors
     Segment segment[kBlock];
     bool ragged = false;        // some segment is hidden from some row
 };
@@ -95,12 +97,14 @@ struct Group {
             }
         }
         if (!seen.count) return false;
-        for (int64_t p = 0; p < kPanels; ++p) seen.panel[p] = kNone;
+        std::memset(seen.vector, kNone, sizeof seen.vector);
         for (int s = 0; s < seen.count; ++s) {
             const int64_t from = seen.segment[s].begin - begin, to = seen.segment[s].end - begin;
-            for (int64_t p = from / kPanel; p * kPanel < to; ++p)
-                seen.panel[p] = seen.segment[s].rows == everyone && from <= p * kPanel && p * kPanel + kPanel <= to ? kAll : kSome;
+            for (int64_t v = from / kLanes; v * kLanes < to; ++v)
+                seen.vector[v] = seen.segment[s].rows == everyone && from <= v * kLanes && v * kLanes + kLanes <= to ? kAll : kSome;
         }
+        for (int64_t p = 0; p < kPanels; ++p)
+            seen.panel[p] = seen.vector[2 * p] == seen.vector[2 * p + 1] ? seen.vector[2 * p] : kSome;
         return true;
     }
 };
@@ -116,11 +120,6 @@ static inline void panel_bits(const Seen& seen, int64_t begin, int64_t p, uint32
         for (int i = 0; i < kRows; ++i)
             if (seen.segment[s].rows >> i & 1) bits[i] |= range;
     }
-}
-
-// Lane mask of bits [offset, offset + kLanes).
-REGARD_INLINE Int lanes_of(uint32_t bits, int offset) {
-    return ((splat((int32_t)(bits >> offset)) >> lane_numbers()) & 1) != 0;
 }
 
 }  // namespace

@@ -52,12 +52,10 @@ struct StreamBackward {
     // D of a group of rows.
     void prepare(int64_t index) {
         const int64_t row = index / row_groups, batch = row / a.heads, head = row % a.heads, first = index % row_groups * kRows;
-        const Matrix out(a.out, a.type, batch, head), grad(a.grad_out, a.type, batch, head);
+        const Matrix out(a.out, a.type, batch, head);
         for (int64_t i = first; i < min(first + kRows, a.queries); ++i) {
-            double sum = 0;
-            for (int64_t c = 0; c < a.value_width; ++c) sum += (double)out.at(i, c) * grad.at(i, c);
             const int64_t at = row * a.queries + i;
-            a.delta[at] = (float)(sum - (a.grad_lse ? (double)a.grad_lse[at] : 0.0));
+            a.delta[at] = dot_row(out, i, grad_out.at(row) + i * grad_out.width, a.value_width) - (a.grad_lse ? a.grad_lse[at] : 0.0f);
         }
     }
 
@@ -125,7 +123,7 @@ struct StreamBackward {
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < 2; ++c) {
                     acc[i][c] = exp2(acc[i][c] * rule.factor - shift[i]);
-                    if (seen.panel[p] == kSome) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], Float{});
+                    if (seen.panel[p] == kSome) acc[i][c] = choose(bits[i] >> c * kLanes, acc[i][c], Float{});
                     store(weights + i * kSlopeRow + p * kPanel + c * kLanes, acc[i][c]);
                 }
             clear(acc);
@@ -133,7 +131,7 @@ struct StreamBackward {
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < 2; ++c) {
                     Float slope = load(weights + i * kSlopeRow + p * kPanel + c * kLanes) * (acc[i][c] - delta[i]);
-                    if (seen.panel[p] == kSome) slope = select(lanes_of(bits[i], c * kLanes), slope, Float{});
+                    if (seen.panel[p] == kSome) slope = choose(bits[i] >> c * kLanes, slope, Float{});
                     if (shift[i] == INFINITY) slope = Float{};
                     store(slopes + i * kSlopeRow + p * kPanel + c * kLanes, slope);
                     all += slope;

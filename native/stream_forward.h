@@ -97,7 +97,7 @@ struct StreamForward {
                 uint32_t bits[kRows];
                 panel_bits(seen, begin, p, bits);
                 for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = select(lanes_of(bits[i], c * kLanes), acc[i][c], splat(-INFINITY));
+                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(bits[i] >> c * kLanes, acc[i][c], splat(-INFINITY));
             }
 #pragma GCC unroll 16
             for (int i = 0; i < kRows; ++i) {
@@ -159,7 +159,7 @@ struct StreamForward {
 #pragma GCC unroll 4
                     for (int k = 0; k < Columns; ++k) {
                         Float x = load(v + k * kPanel + c * kLanes);
-                        if (masked) x = select(lanes_of(bits[i], c * kLanes), x, Float{});
+                        if (masked) x = choose(bits[i] >> c * kLanes, x, Float{});
                         acc[c][k] += weight * x;
                     }
                 }

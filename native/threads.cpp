@@ -12,7 +12,7 @@
 namespace regard {
 namespace {
 
-constexpr int64_t kAskEvery = 50'000'000;  // ns between two looks at the signals
+constexpr int64_t kAskEvery = 20'000'000;  // ns between two looks at the signals
 constexpr int64_t kSpin = 30'000;          // ns a worker stays awake after a job: the next phase is usually close
 
 int64_t now() {

@@ -51,6 +51,28 @@ REGARD_INLINE Int lane_numbers() {
 REGARD_INLINE Float select(Int mask, Float a, Float b) { return mask ? a : b; }
 REGARD_INLINE Int select(Int mask, Int a, Int b) { return mask ? a : b; }
 
+// Lanes whose bit is set take a, the others b.
+REGARD_INLINE Float choose(uint32_t bits, Float a, Float b) {
+#if defined(__AVX512F__)
+    return (Float)_mm512_mask_mov_ps((__m512)b, (__mmask16)bits, (__m512)a);
+#else
+    return select(((splat((int32_t)bits) >> lane_numbers()) & 1) != 0, a, b);
+#endif
+}
+
+// bfloat16 is the upper half of a float32.
+typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
+typedef uint16_t LooseHalves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+
+REGARD_INLINE Float load_wide(const uint16_t* p) { return (Float)(__builtin_convertvector(*(const LooseHalves*)p, UInt) << 16); }
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+REGARD_INLINE Halves narrow(Float v) {
+    const UInt bits = (UInt)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, quiet = (bits >> 16) | 0x40;
+    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Halves);
+}
+REGARD_INLINE void store_narrow(uint16_t* p, Float v) { *(LooseHalves*)p = narrow(v); }
+
 // The second operand when either is NaN, as the x86 instruction does.
 REGARD_INLINE Float max(Float a, Float b) {
 #if defined(__AVX512F__)
@@ -79,20 +101,23 @@ REGARD_INLINE bool any(Int mask) {
 #endif
 }
 
+// Each lane, and the one whose number differs in this bit, changed about.
+REGARD_INLINE Float swap_lanes(Float v, int bit) {
+    Int from;
+    for (int i = 0; i < kLanes; ++i) from[i] = i ^ bit;
+    return __builtin_shuffle(v, from);
+}
+
 REGARD_INLINE float horizontal_sum(Float v) {
-    float lanes[kLanes];
-    store(lanes, v);
-    for (int step = kLanes / 2; step; step /= 2)
-        for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
-    return lanes[0];
+#pragma GCC unroll 4
+    for (int bit = kLanes / 2; bit; bit /= 2) v += swap_lanes(v, bit);
+    return v[0];
 }
 
 REGARD_INLINE float horizontal_max(Float v) {
-    float lanes[kLanes];
-    store(lanes, v);
-    for (int step = kLanes / 2; step; step /= 2)
-        for (int i = 0; i < step; ++i) lanes[i] = lanes[i] > lanes[i + step] ? lanes[i] : lanes[i + step];
-    return lanes[0];
+#pragma GCC unroll 4
+    for (int bit = kLanes / 2; bit; bit /= 2) v = max(v, swap_lanes(v, bit));
+    return v[0];
 }
 
 // 2^x for x below 127; zero below −127 (and for −∞), NaN for NaN. Relative error 1.5e-7: a degree-5 minimax

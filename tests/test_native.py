@@ -204,6 +204,29 @@ def test_gradients_over_several_blocks_and_threads(isa: str) -> None:
         assert (a - c).abs().max() <= 4e-6 * c.abs().max()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("masked", ["padding", "causal"])
+def test_many_short_sequences(isa: str, dtype: torch.dtype, masked: str) -> None:
+    """Heads inside positions, as a layer has them; one thread packs each head where it is read, many threads all of them before."""
+    g = torch.Generator().manual_seed(2)
+    q, k, v = (torch.randn(9, n, h, 24, generator=g).to(dtype).transpose(1, 2) for n, h in ((13, 4), (21, 2), (21, 2)))
+    mask = causal() if masked == "causal" else padding(torch.tensor([21, 1, 0, 16, 17, 5, 21, 8, 12]))
+    k[3, :, 20:], v[3, :, 20:] = (math.nan, math.inf) if masked == "padding" else (1.0, 1.0)
+    clean = [x.double().nan_to_num(0, 0, 0) for x in (q, k, v)]
+    want = [attend(*clean, mask=mask, kernel="reference"), *gradients(*clean, "reference", torch.float64, mask, None)]
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for n in (1, 5):
+            torch.set_num_threads(n)
+            found.append([attend(q, k, v, mask=mask, kernel="native"), *gradients(q, k, v, "native", dtype, mask, None)])
+    finally:
+        torch.set_num_threads(threads)
+    for a, b, c in zip(*found, want, strict=True):
+        assert torch.equal(a, b)
+        assert (a.double() - c).abs().max() <= (4e-6 if dtype == torch.float32 else 2**-6) * c.abs().max()
+
+
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 def test_hidden_poison_does_not_leak(isa: str, poison: float) -> None:
     """Rows before 25 do not see keys from 25 on: nothing there may reach their output or anybody's gradient."""
