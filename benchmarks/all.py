@@ -13,7 +13,7 @@ from pathlib import Path
 
 from timing import RESULTS, Row, machine, markdown
 
-NAMES = ("limits", "dense", "window", "documents", "additive", "regression", "readings", "decode", "bfloat16")
+NAMES = ("limits", "dense", "window", "documents", "short", "additive", "regression", "readings", "decode", "bfloat16")
 
 
 def main() -> None:
