@@ -135,7 +135,8 @@ def test_a_byte_that_is_not_utf8_is_named_with_file_line_and_place(tmp_path, two
     file.write_bytes("gut\nsch\xf6n\n".encode("latin-1"))
     result = regard(*command, file)
     assert result.exit_code == 2
-    assert "bad.txt:2: byte 0xf6 is not UTF-8 (byte 4 of the line)" in squeezed(result.output).replace(" bad.txt", "bad.txt")
+    said = "bad.txt:2: byte 0xf6 is not UTF-8 (byte 4 of the line)"
+    assert said.replace(" ", "") in squeezed(result.output).replace(" ", "")  # a long path breaks the line anywhere
 
 
 def test_the_same_on_standard_input(two):
