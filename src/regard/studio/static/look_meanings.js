@@ -16,10 +16,16 @@ export function meanings(studio, memory, able) {
   const n = memory.n, wrong = problem(studio.say), out = h("div", { class: "st-pair" }), example = () => say.examples[n.example];
   const word = h("input", { type: "text", maxlength: "40", value: n.word || example().word, "aria-label": say.word, onchange: () => run() });
   const lines = h("textarea", { class: "st-text", rows: "3", "aria-label": say.sentences, value: (n.sentences || example().sentences).join("\n"), onchange: () => run() });
+  let turn = 0; // only the newest question may answer
   async function run() {
+    const mine = ++turn;
     n.word = word.value.trim(); n.sentences = lines.value.split("\n").map((x) => x.trim()).filter(Boolean).slice(0, 6);
     if (!n.word || n.sentences.length < 2) { wrong.show({ code: "few", message: "" }); return; }
-    try { n.answer = await job("/api/look/meanings", { model: n.model, word: n.word, sentences: n.sentences }).done; n.layer = null; wrong.clear(); draw(); } catch (error) { wrong.show(error); n.answer = null; out.replaceChildren(); }
+    try {
+      const answer = await job("/api/look/meanings", { model: n.model, word: n.word, sentences: n.sentences }).done;
+      if (mine !== turn) return;
+      n.answer = answer; n.layer = null; wrong.clear(); draw();
+    } catch (error) { if (mine === turn) { wrong.show(error); n.answer = null; out.replaceChildren(); } }
   }
   function draw() {
     const a = n.answer, last = a.layers.length - 1, layer = n.layer === null ? last : Math.min(n.layer, last);
