@@ -89,7 +89,7 @@ ROWS = [(i, i) for i in range(10)]
         ("x,y", ROWS, ["-t", "y", "--width", "wide"], "--width is 'wide'; expected learn, a number"),
         ("x,y", ROWS, ["-t", "y", "--width", "1,2"], "or 1 of them, one per feature"),
         ("x,y", ROWS, ["-t", "y", "--kernel", "cosine"], "kernel is 'cosine'; expected one of gaussian"),
-        ("x,y", ROWS, ["-t", "y", "--out", "fit.txt"], "a picture is saved as .svg, .png or .pdf"),
+        ("x,y", ROWS, ["-t", "y", "--out", "fit.txt"], "a figure is saved as .svg, .png, .pdf"),
     ],
 )
 def test_errors_name_the_place_and_the_way_out(tmp_path, header, rows, options, message):

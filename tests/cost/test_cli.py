@@ -118,7 +118,7 @@ def test_a_picture_of_growth(tmp_path: Path, ending: str) -> None:
         (["gpt2", "--dtype", "bf61", _QUIET], "unknown dtype 'bf61'; did you mean bf16"),
         (["gpt2", "--context", "9999", _QUIET], "learned positions for 1,024 only"),
         (["gpt2", "--peak-tflops", "100"], "needs both --peak-tflops and --bandwidth"),
-        (["gpt2", _QUIET, "--picture", "x.gif"], "expected .svg, .png or .pdf"),
+        (["gpt2", _QUIET, "--picture", "x.gif"], "a figure is saved as .svg, .png, .pdf"),
         (["compare", "gpt2", "gpt9"], "no model is called 'gpt9'"),
         (["measure", "--sizes", "512,256"], "three or more rising whole numbers"),
     ],

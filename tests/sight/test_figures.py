@@ -150,7 +150,7 @@ def test_files_are_written_alike_each_time_and_only_in_known_kinds(tmp_path: Pat
         assert first.read_bytes() == second.read_bytes()
     one = figures.write_figure(seen, tmp_path / "one.svg", layer=1, head=2)
     assert "layer 1 · head 2" in one.read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match=r"saved as \.svg, \.pdf or \.png"):
+    with pytest.raises(ValueError, match=r"saved as \.svg, \.png, \.pdf"):
         figures.write_figure(seen, tmp_path / "a.gif")
     with pytest.raises(ValueError, match="give both"):
         figures.write_figure(seen, tmp_path / "a.svg", layer=1)

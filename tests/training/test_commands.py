@@ -94,6 +94,23 @@ def test_evaluation_prints_scores_with_signatures_and_by_length(run, tmp_path):
     assert data["exact"] > 50
 
 
+def test_two_translators_are_compared_by_length(run, tmp_path):
+    reversal(tmp_path, train=50, valid=30, longest=6)
+    settings = "steps = 2\nevaluate_every = 2"
+    regard("train", "translation", config(tmp_path, settings, model="embedding = 24\nstate = 64\nalignment = 24"))
+    options = ("--test", run.parent / "valid.tsv", "--against", tmp_path / "run")
+    result = regard("evaluate", "translation", run, *options, "--figure", tmp_path / "lengths.svg", "--json")
+    assert result.exit_code == 0, result.output
+    ours = json.loads(result.output)
+    other = ours["against"][str(tmp_path / "run")]
+    assert ours["exact"] > 50 > other["exact"]
+    assert [row["sentences"] for row in other["by_length"]] == [row["sentences"] for row in ours["by_length"]]
+    drawn = (tmp_path / "lengths.svg").read_text()
+    assert "source tokens" in drawn
+    assert str(run) in drawn
+    assert str(tmp_path / "run") in regard("evaluate", "translation", run, *options).output
+
+
 def test_a_language_model_is_trained_measured_and_used(tmp_path):
     (tmp_path / "t.txt").write_text("abcdefg\n" * 200)
     (tmp_path / "lm.toml").write_text(
@@ -113,6 +130,11 @@ def test_a_language_model_is_trained_measured_and_used(tmp_path):
     [
         (["translate", "hallo", "--model", "nowhere"], "there is no model 'nowhere' and no such path"),
         (["translate", "hallo", "--model", "."], "it has no run.json"),
+        (
+            ["evaluate", "lm", "nowhere", "--test", __file__, "--figure", "a.svg"],
+            "compare translators; the task is lm",
+        ),
+        (["evaluate", "translation", "nowhere", "--test", __file__, "--figure", "a.gif"], "a.gif ends in .gif; a figure is saved as"),
         (["evaluate", "reading", "nowhere", "--test", __file__], "what can be evaluated: translation, lm, classify"),
         (["train", "translate", __file__], "did you mean 'translation'?"),
     ],

@@ -14,6 +14,8 @@ def evaluate(
     task: Annotated[str, typer.Argument(help="translation, lm, classify or reader")],
     model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name of `regard models`", metavar="RUN")],
     test: Annotated[list[Path], typer.Option("--test", help="the test file; twice for two parallel files", exists=True)],
+    against: Annotated[list[str] | None, typer.Option("--against", help="another translator to score beside it; may be repeated")] = None,
+    figure: Annotated[Path | None, typer.Option("--figure", help="draw BLEU by source length: .svg, .png or .pdf")] = None,
     beam: Annotated[int | None, typer.Option("--beam", help="how many prefixes the search keeps; 1 is greedy", min=1)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write the translations here, one a line")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="everything as one JSON object")] = False,
@@ -23,13 +25,27 @@ def evaluate(
     jobs = {"translation": _translation, "lm": _lm, "classify": _classify, "reader": _reader}
     if task not in jobs:
         raise typer.BadParameter(f"task is {task!r}; what can be evaluated: {', '.join(jobs)}")
+    if task != "translation" and (against or figure):
+        raise typer.BadParameter(f"--against and --figure compare translators; the task is {task}")
     from ..zoo import locate
 
     try:
+        if figure:
+            from ..sight.paper import figure_file
+
+            figure_file(figure)  # before the work, not after it
         result = jobs[task](locate(model), test, beam, out, device)
+        others = {name: _translation(locate(name), test, beam, None, device) for name in against or ()}
+        if figure:
+            from ..training.curves import draw_by_length
+
+            draw_by_length({model: result["by_length"], **{name: other["by_length"] for name, other in others.items()}}, figure)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
-    sys.stdout.write((json.dumps(result, ensure_ascii=False) if as_json else _table(result)) + "\n")
+    if as_json:
+        sys.stdout.write(json.dumps({**result, **({"against": others} if others else {})}, ensure_ascii=False) + "\n")
+        return
+    sys.stdout.write(_table(result) + "\n" + "".join(f"\n{name}\n{_table(other)}\n" for name, other in others.items()))
 
 
 def _translation(run: Path, test: list[Path], beam: int | None, out: Path | None, device: str) -> dict[str, Any]:

@@ -41,11 +41,11 @@ def fit(
         import sklearn  # noqa: F401  (asked for here, so that its absence is told in one line)
     except ImportError as error:
         raise typer.BadParameter('this needs scikit-learn: pip install "regard[regression]"') from error
-    if out is not None and out.suffix.lower() not in (".svg", ".png", ".pdf"):
-        raise typer.BadParameter(
-            f"{out.name} ends in {out.suffix or 'nothing'}; a picture is saved as .svg, .png or .pdf", param_hint="--out"
-        )
     try:
+        if out is not None:
+            from ..sight.paper import figure_file
+
+            figure_file(out)  # before the work, not after it
         names, X, y = read_table(data, target, None if features is None else [name.strip() for name in features.split(",")])
         each = len(names) > 1 if per_dimension is None else per_dimension
         result, model, split = _measure(X, y, _width(width, len(names)), kernel, each, held_out, seed)
@@ -154,21 +154,17 @@ def _told(report: dict[str, Any], *, learned: bool, out: Path | None) -> str:
 
 def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out: Path) -> None:
     """Data and fit on the left, the weight matrix on the right."""
-    try:
-        import matplotlib
-        from matplotlib.colors import LinearSegmentedColormap
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError('a picture needs matplotlib: pip install "regard[pictures]"') from None
     import numpy as np
 
     from ..colours import HEADS, blue, hexadecimal
+    from ..sight.paper import blank, house_style, save_figure
 
     X_fit, X_test, y_fit, y_test = split
     line, faint = hexadecimal(HEADS[0]), "#8a8a8a"
-    style = {"font.size": 8, "svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False}
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(6.9, 3.0), layout="constrained")
+    with house_style([target, *names]):
+        from matplotlib.colors import LinearSegmentedColormap
+
+        figure = blank(6.9, 3.0)
         left, right = figure.subplots(1, 2)
         some = np.random.default_rng(0).permutation(len(X_fit))[:5000]
         if len(names) == 1:
@@ -192,7 +188,7 @@ def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out:
         picture = right.imshow(weights, cmap=ramp, vmin=0, aspect="auto", interpolation="nearest")
         right.set(xlabel=f"points, by {label}", ylabel=f"queries, by {label}", xticks=[], yticks=[])
         figure.colorbar(picture, ax=right, label="weight (linear)", pad=0.01)
-        figure.savefig(out, dpi=200)
+        save_figure(figure, out)
 
 
 def _weights(model: NadarayaWatson, queries: Any, keys: Any) -> Any:

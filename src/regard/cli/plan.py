@@ -244,11 +244,9 @@ def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roof
 
 
 def _draw(draw: Any, path: Path) -> None:
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        _fail(f"{path} ends in {path.suffix or 'nothing'}; expected .svg, .png or .pdf")
     try:
         draw(path)
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, ValueError) as error:
         _fail(str(error))
     typer.echo(f"wrote {path}", err=True)
 

@@ -60,7 +60,7 @@ def draw_growth(growth: Growth, path: Path) -> Path:
 
 def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
     from regard.colours import HEADS, hexadecimal
-    from regard.sight.paper import blank, house_style
+    from regard.sight.paper import blank, house_style, save_figure
 
     colours = {"projections": HEADS[6]}
     with house_style([title]):
@@ -82,5 +82,4 @@ def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
             axis.minorticks_off()
             axis.legend(frameon=False, fontsize=6)
         figure.suptitle(title, x=0.02, ha="left")
-        figure.savefig(path)
-    return path
+        return save_figure(figure, path)

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from regard.colours import HEADS, blue, hexadecimal, ink, red
 from regard.demos.drawing import Bars, Board, Grid, Lines, Note, Picture, Table, Words
+from regard.sight.paper import blank, figure_file, house_style, ramp, save_figure
 from regard.terminal import table
-
-_FONTS = ("Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "DejaVu Sans")
-_KINDS = (".svg", ".png", ".pdf")
 
 
 def save(board: Board, path: str | Path) -> Path:
     """Write the board as a figure; the file's ending says the kind."""
-    target = Path(path)
-    if target.suffix.lower() not in _KINDS:
-        raise ValueError(f"{target.name} ends in {target.suffix or 'nothing'}; a figure is saved as {', '.join(_KINDS)}")
-    try:
-        import matplotlib
-        from matplotlib import font_manager
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("saving a figure needs matplotlib; install it with: pip install 'regard[pictures]'") from None
-    known = {font.name for font in font_manager.fontManager.ttflist}
-    fonts = [name for name in _FONTS if name in known]
-    style = {"font.family": fonts, "font.size": 8, "svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False}
-    with matplotlib.rc_context(style):
+    target = figure_file(path)
+    with house_style(_texts(board)):
         heights = [_height(picture) for picture in board.pictures]
-        figure = Figure(figsize=(6.9, 0.5 + sum(heights)), layout="constrained")
+        figure = blank(6.9, 0.5 + sum(heights))
         figure.suptitle(board.title, fontsize=9, fontweight="bold", wrap=True)
         for axes, picture in zip(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0], board.pictures, strict=True):
             _draw(axes, picture)
-        figure.savefig(target, dpi=200)
-    return target
+        return save_figure(figure, target)
+
+
+def _texts(board: Board) -> Iterator[str]:
+    """What will be written on the figure, so that fonts are chosen that know it."""
+    yield board.title
+    for picture in board.pictures:
+        yield repr(picture)
 
 
 def _height(picture: Picture) -> float:
@@ -77,10 +71,7 @@ def _draw(axes: Any, picture: Picture) -> None:
 
 
 def _grid(axes: Any, grid: Grid) -> None:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    ramp = LinearSegmentedColormap.from_list("regard", [hexadecimal(blue(i / 16, dark=False)) for i in range(17)])
-    picture = axes.imshow(grid.weights, cmap=ramp, vmin=0, vmax=1, aspect="auto")
+    picture = axes.imshow(grid.weights, cmap=ramp(), vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(grid.cols)), grid.cols)
     axes.set_yticks(range(len(grid.rows)), grid.rows)
     axes.xaxis.tick_top()

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.colours import blue, hexadecimal, ink, red
 
 from .maps import AGAIN, exact_weights, hidden_cells, map_cells
-from .paper import blank, box, finish, house_style, legend, plain, ramp, ruler
+from .paper import blank, box, finish, house_style, legend, plain, ramp, ruler, save_figure
 from .payload import Texts
 from .pieces import Piece
 
@@ -247,19 +247,6 @@ def write_figure(sighting: Sighting, path: str | Path, *, layer: int | None = No
         raise ValueError(f"layer={layer} and head={head}: give both for one head's pattern, neither for all heads")
     figure = heads(sighting, batch=batch) if layer is None or head is None else pattern(sighting, layer, head, batch=batch)
     return save_figure(figure, path)
-
-
-def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a figure as .svg, .pdf or .png, without a date in it: the same picture is the same file."""
-    target = Path(path)
-    kind = target.suffix.lower()
-    if kind not in (".svg", ".pdf", ".png"):
-        raise ValueError(f"{target.name} ends in {kind or 'nothing'}; a figure is saved as .svg, .pdf or .png")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}[kind]
-    with house_style([]):
-        figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **dated})
-    return target
 
 
 def _draw(axes: Any, cells: Tensor, hidden: Tensor | None, scale: Scale, form: str, size: tuple[int, int] | None = None) -> Any:

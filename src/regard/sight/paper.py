@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STYLE = Path(__file__).with_name("regard.mplstyle")
+_DATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _CJK_FONTS = (
     "Noto Sans CJK",
@@ -77,6 +78,24 @@ def blank(width: float, height: float, *, constrained: bool = True) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained" if constrained else None)
+
+
+def figure_file(path: str | Path) -> Path:
+    """A path a figure can be saved at: its ending is one that can be drawn."""
+    target = Path(path)
+    if target.suffix.lower() not in _DATED:
+        raise ValueError(f"{target.name} ends in {target.suffix or 'nothing'}; a figure is saved as {', '.join(_DATED)}")
+    return target
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure as .svg, .png or .pdf, without a date in it: the same picture is the same file."""
+    target = figure_file(path)
+    kind = target.suffix.lower()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with house_style([]):
+        figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **_DATED[kind]})
+    return target
 
 
 def finish(figure: Figure, title: str, proof: object, *, placed: bool = False) -> None:
