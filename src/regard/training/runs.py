@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from . import checkpoints
-from .config import read_config
+from .config import from_dict, read_config
 from .tasks import find_task
 from .trainer import Journey, Progress, Trainer
 
@@ -75,7 +75,8 @@ def _same_run(folder: Path, name: str, config: Any, data: str, *, write: bool) -
         was = _read_run(folder)
         if was["task"] != name:
             raise ValueError(f"{folder} is a run of {was['task']!r}, not {name!r}; choose another `out`")
-        old, new = _flat(was["config"]), _flat(now["config"])
+        then = from_dict(was["config"], type(config), origin=file)  # a key that is newer than the run has its default
+        old, new = _flat(json.loads(json.dumps(dataclasses.asdict(then)))), _flat(now["config"])
         changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key) and key not in _FREE]
         if changed:
             told = ", ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in changed[:3])

@@ -1,4 +1,4 @@
-"""How a training goes: the `[training]` table of every config. docs/configs/translation.toml explains each key."""
+"""How a training goes: the `[training]` table of every config. manuals/translation.toml explains each key."""
 
 from __future__ import annotations
 

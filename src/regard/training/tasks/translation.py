@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ...models.translator import Translator
 from ...text.alignment import draw, word_alignment
 from ...text.batches import bucketed, padded
-from ...text.pairs import Pair, read_pairs
+from ...text.pairs import Pair, hold_out, read_pairs
 from ...text.vocabulary import BOS, EOS, PAD, Kind, Vocabulary
 from .. import metrics
 from ..config import from_dict
@@ -25,17 +25,26 @@ from ..settings import Training
 
 @dataclass(frozen=True)
 class Data:
-    """The `[data]` table: files are one path (TSV or .jsonl) or two (parallel)."""
+    """The `[data]` table: files are one path (TSV or .jsonl) or two (parallel). Without `valid`, a share of `train` is held out."""
 
     train: str | tuple[str, ...]
-    valid: str | tuple[str, ...]
+    valid: str | tuple[str, ...] | None = None
+    held_out: float = 0.02
     columns: tuple[int, int] = (0, 1)
     keys: tuple[str, str] = ("source", "target")
     batch_tokens: int = 2000
     max_length: int = 100
 
     def files(self) -> list[str]:
-        return [name for part in (self.train, self.valid) for name in ((part,) if isinstance(part, str) else part)]
+        return [name for part in (self.train, self.valid or ()) for name in ((part,) if isinstance(part, str) else part)]
+
+    def read(self, root: Path) -> tuple[list[Pair], list[Pair]]:
+        """The pairs to train on and those to measure on; paths are relative to `root`."""
+
+        def pairs(part: str | tuple[str, ...]) -> list[Pair]:
+            return read_pairs(root / part if isinstance(part, str) else [root / p for p in part], columns=self.columns, keys=self.keys)
+
+        return (pairs(self.train), pairs(self.valid)) if self.valid else hold_out(pairs(self.train), self.held_out)
 
 
 @dataclass(frozen=True)
@@ -211,11 +220,7 @@ class TranslationTask:
     @classmethod
     def build(cls, config: TranslationConfig, root: Path, folder: Path) -> TranslationTask:
         """Read the data, learn the vocabularies (or take those the run's folder has), make the model."""
-        data = config.data
-        train, valid = (
-            read_pairs(root / part if isinstance(part, str) else [root / p for p in part], columns=data.columns, keys=data.keys)
-            for part in (data.train, data.valid)
-        )
+        train, valid = config.data.read(root)
         shared = config.target.kind == "shared"
         vocabularies: list[Vocabulary] = []
         for side, words in (("source", config.source), ("target", config.target)):

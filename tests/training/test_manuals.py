@@ -1,4 +1,4 @@
-"""The configs in docs/configs are manuals: they load, and every key there is is in them."""
+"""The manuals of the tasks: they load, and every key there is is in them."""
 
 import dataclasses
 import re
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import regard.training
 from regard.training.config import read_config
 from regard.training.tasks import TASKS, find_task
 
-FOLDER = Path(__file__).parents[2] / "docs" / "configs"
+FOLDER = Path(regard.training.__file__).parent / "manuals"
 OURS = ["translation", "lm", "mlm", "classify"]
 
 

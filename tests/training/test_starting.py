@@ -1,0 +1,101 @@
+"""`regard train TASK DATA`: from a file of data to a trained model."""
+
+import json
+import random
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import build
+from regard.text.pairs import Pair, hold_out
+from regard.training.config import read_config
+from regard.training.starting import config_for, manual
+from regard.training.tasks import find_task
+
+WORDS = {"我": "I", "你": "you", "爱": "love", "看": "see", "书": "books", "猫": "cats", "山": "hills"}
+
+
+def pairs(count: int, seed: int = 0) -> list[Pair]:
+    chance = random.Random(seed)
+    chosen = (chance.choice("我你") + chance.choice("爱看") + "".join(chance.sample("书猫山", chance.randint(1, 3))) for _ in range(count))
+    return [Pair(source, " ".join(WORDS[c] for c in source)) for source in chosen]
+
+
+def write(path, rows):
+    path.write_text("".join(f"{p.source}\t{p.target}\n" for p in rows), encoding="utf-8")
+    return path
+
+
+def test_pairs_become_a_config_that_says_everything_and_is_not_overwritten(tmp_path):
+    data = write(tmp_path / "mine.tsv", pairs(60))
+    path = config_for("translation", data, tmp_path)
+    assert path == tmp_path / "mine.toml"
+    config = read_config(path, find_task("translation").Config)
+    assert (config.out, config.data.train, config.data.valid) == ("runs/mine", "mine.tsv", None)
+    assert (config.source.kind, config.target.kind) == ("char", "bpe")  # Chinese on one side only
+    assert config.training.steps == 1500
+    assert path.read_text(encoding="utf-8").count("#") >= manual("translation").count("#")
+    path.write_text(path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 7"), encoding="utf-8")
+    assert read_config(config_for("translation", data, tmp_path), find_task("translation").Config).training.steps == 7
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match=r"mine\.toml is there, and trains on mine\.tsv, not .*other"):
+        config_for("translation", write(tmp_path / "other" / "mine.tsv", pairs(5)), tmp_path)
+
+
+def test_a_chinese_target_is_scored_by_characters(tmp_path):
+    data = write(tmp_path / "back.tsv", [Pair(p.target, p.source) for p in pairs(20)])
+    config = read_config(config_for("translation", data, tmp_path), find_task("translation").Config)
+    assert (config.source.kind, config.target.kind, config.decoding.tokenize) == ("bpe", "char", "zh")
+
+
+def test_text_and_stories_start_too_and_the_rest_says_what_it_needs(tmp_path):
+    (tmp_path / "plays.txt").write_text("ROMEO: O!\n" * 9)
+    assert read_config(config_for("lm", tmp_path / "plays.txt", tmp_path), find_task("lm").Config).data.train == "plays.txt"
+    (tmp_path / "qa1.txt").write_text("1 Mary went home.\n")
+    assert read_config(config_for("reader", tmp_path / "qa1.txt", tmp_path), find_task("reader").Config).out == "runs/qa1"
+    with pytest.raises(ValueError, match="regard train mlm --example"):
+        config_for("mlm", tmp_path / "plays.txt", tmp_path)
+
+
+def test_held_out_sentences_are_not_trained_on_whichever_side_they_share():
+    rows = [Pair(f"s{i % 70}", f"t{i % 45}") for i in range(300)]
+    train, held = hold_out(rows, 0.1)
+    assert len(held) == 7
+    assert not {p.source for p in train} & {p.source for p in held}
+    assert not {p.target for p in train} & {p.target for p in held}
+    assert set(hold_out(rows[::-1], 0.1)[0]) == set(train)
+    with pytest.raises(ValueError, match="leaves none to train on"):
+        hold_out(rows[:1], 0.5)
+    with pytest.raises(ValueError, match=r"held_out is 2\.0; expected a share"):
+        hold_out(rows, 2.0)
+
+
+def test_one_command_trains_on_a_file_and_the_next_shows_the_alignment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "mine.tsv", pairs(400))
+    path = config_for("translation", tmp_path / "mine.tsv", tmp_path)
+    small = {
+        "embedding = 256": "embedding = 16",
+        "state = 512": "state = 32",
+        "alignment = 256": "alignment = 16",
+        "warmup = 500": "warmup = 5",
+    }
+    text = path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 80").replace("rate = 1e-3", "rate = 2e-2")
+    for old, new in small.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(build(), ["train", "translation", "mine.tsv"])
+    assert result.exit_code == 0, result.output
+    assert "as mine.toml says" in result.output
+    shown = CliRunner().invoke(build(), ["translate", "我爱猫", "--model", "runs/mine", "--json"])
+    assert shown.exit_code == 0, shown.output
+    best = json.loads(shown.output)["translations"][0]
+    assert best["text"] == "I love cats"
+    assert len(best["alignment"]) == len(best["target_words"])
+
+
+def test_an_example_is_printed_and_a_missing_config_asked_for():
+    printed = CliRunner().invoke(build(), ["train", "lm", "--example"])
+    assert printed.output == manual("lm")
+    assert "give a TOML file or your data" in CliRunner().invoke(build(), ["train", "lm"]).output
