@@ -16,23 +16,48 @@ if TYPE_CHECKING:
 
 def train(
     task: Annotated[str, typer.Argument(help="translation, lm, mlm, classify or reader")],
-    config: Annotated[Path, typer.Argument(help="the TOML file; docs/configs has one of each, commented", exists=True, dir_okay=False)],
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            help="the TOML file that says how; or the data itself (pairs as .tsv or .jsonl, a text, stories), and a TOML file is written",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    example: Annotated[bool, typer.Option("--example", help="print a TOML file with every setting explained, and stop")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar and no samples, only the result")] = False,
     context_parallel: Annotated[int, typer.Option(min=1, help="processes that share each sequence (lm, mlm), under torchrun")] = 1,
     fsdp: Annotated[bool, typer.Option("--fsdp", help="under torchrun: each process holds a part of the weights, not a copy")] = False,
 ) -> None:
-    """Train a model as CONFIG says. Running the same command again resumes, after any interruption.
+    """Train a model as CONFIG says, or on a file of data. Running the same command again resumes, after any interruption.
 
     Several processes: torchrun --nproc-per-node N -m regard train TASK CONFIG.
     """
     try:
         from ..training.runs import train as run
+        from ..training.starting import config_for, manual
     except ImportError as error:
         raise typer.BadParameter(f'{error}; training needs: pip install "regard[train]"') from error
 
     from rich.console import Console
 
     console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes the first speaks
+    if example:
+        try:
+            typer.echo(manual(task), nl=False)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+        return
+    if config is None:
+        raise typer.BadParameter(
+            f"give a TOML file or your data; `regard train {task} --example` prints one to start from", param_hint="CONFIG"
+        )
+    try:
+        if config.suffix.lower() != ".toml":
+            config = config_for(task, config, Path())
+            console.print(f"as {config} says; edit it and run again for another model", soft_wrap=True)
+    except (ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
     screen = None if quiet else _Screen(console)
     try:
         journey, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)

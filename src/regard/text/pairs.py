@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,6 +39,27 @@ def read_pairs(
     if not pairs:
         raise ValueError(f"{name}: no pairs in it")
     return pairs
+
+
+def hold_out(pairs: Sequence[Pair], share: float, most: int = 1000) -> tuple[list[Pair], list[Pair]]:
+    """Split pairs into those to train on and `share` of the sentences (`most` at most) to measure on.
+
+    Which ones follows from the sentences themselves, not from their order, and nothing to train on shares a source or a target with them.
+
+    >>> train, held = hold_out([Pair(f"s{i}", f"t{i}") for i in range(100)] + [Pair("s1", "t2")], 0.1)
+    >>> len(held), bool({p.source for p in train} & {p.source for p in held})
+    (10, False)
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"held_out is {share}; expected a share between 0 and 1, such as 0.02")
+    sources = sorted({pair.source for pair in pairs}, key=lambda text: hashlib.sha256(text.encode()).digest())
+    chosen = set(sources[: min(most, max(1, round(share * len(sources))))])
+    held = list({pair.source: pair for pair in pairs if pair.source in chosen}.values())
+    said = {pair.target for pair in pairs if pair.source in chosen}
+    train = [pair for pair in pairs if pair.source not in chosen and pair.target not in said]
+    if not train:
+        raise ValueError(f"holding out {len(held)} of {len(pairs)} pairs leaves none to train on; give more, or `valid`")
+    return train, held
 
 
 def read_lines(path: str | Path) -> list[str]:
