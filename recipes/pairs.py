@@ -8,7 +8,9 @@ and `3am-zh-en/{train,val,test}.{zh,en}` (MaxyLee/3AM). Written: train.tsv, vali
 3am-test.tsv. The split is a function of the files alone: the same lines give the same split on any machine.
 
 Training pairs only: captions, which come lower-cased and with loose punctuation, get the capitals Tatoeba gives a word and lose the spaces;
-a quarter of the sources that end in a full stop lose it, because people type without one.
+a quarter of the sources that end in a full stop lose it, because people type without one. In Chinese a place is named too seldom to be
+learnt (中国 in 22 lines of Tatoeba), so sentences that name one place are repeated with others, and each place stands alone once. The
+sentence the README shows, 我爱中国, is kept out of training.
 """
 
 from __future__ import annotations
@@ -27,6 +29,20 @@ from regard.text.chinese import folding_table
 from regard.text.pairs import Pair, read_pairs
 
 HELD_OUT = 1000  # sentences in each of validation and test
+SHOWN = "我爱中国"
+VARIANTS = 6  # of a sentence that names a place
+PLACES = (
+    {
+        "中国": "China", "日本": "Japan", "美国": "America", "法国": "France", "德国": "Germany", "英国": "England", "意大利": "Italy",
+        "西班牙": "Spain", "俄罗斯": "Russia", "加拿大": "Canada", "澳大利亚": "Australia", "印度": "India", "韩国": "Korea",
+        "泰国": "Thailand", "越南": "Vietnam", "巴西": "Brazil", "埃及": "Egypt", "希腊": "Greece", "瑞士": "Switzerland", "瑞典": "Sweden",
+        "荷兰": "Holland", "土耳其": "Turkey", "墨西哥": "Mexico", "欧洲": "Europe", "非洲": "Africa", "亚洲": "Asia",
+    },
+    {
+        "北京": "Beijing", "上海": "Shanghai", "香港": "Hong Kong", "东京": "Tokyo", "波士顿": "Boston", "纽约": "New York",
+        "伦敦": "London", "巴黎": "Paris", "柏林": "Berlin", "罗马": "Rome", "莫斯科": "Moscow", "芝加哥": "Chicago",
+    },
+)  # fmt: skip
 
 
 def plain(text: str, fold: dict[int, str]) -> str:
@@ -103,6 +119,21 @@ def unstopped(pair: Pair) -> Pair:
     return pair
 
 
+def elsewhere(pairs: Iterable[Pair], fold: dict[int, str]) -> list[Pair]:
+    """Sentences that name one place, once on each side, said of others of its kind by a fixed draw; and every place by itself."""
+    found = [Pair(chinese, english) for kind in PLACES for chinese, english in kind.items()]
+    for pair in pairs:
+        source = pair.source.translate(fold)
+        # 日本人, 法语 and 印度尼西亚 name no place of the list.
+        named = [(z, e, kind) for kind in PLACES for z, e in kind.items() if re.search(f"{z}(?![人语文话式尼])", source)]
+        if len(named) != 1 or source.count(named[0][0]) != 1 or len(re.findall(rf"\b{named[0][1]}\b", pair.target)) != 1:
+            continue
+        here, english, kind = named[0]
+        others = sorted((z for z in kind if z != here), key=lambda z: draw(f"{z}\t{source}"))[:VARIANTS]
+        found += [Pair(source.replace(here, z), re.sub(rf"\b{english}\b", kind[z], pair.target)) for z in others]
+    return found
+
+
 def check(parts: dict[str, list[Pair]], fold: dict[int, str]) -> None:
     """No sentence of a held-out part may be in training, on either side."""
     for side in (0, 1):
@@ -133,6 +164,11 @@ def main() -> None:
     banned = {(side, plain(pair[side], fold)) for part in ("val", "test") for pair in captions[part] for side in (0, 1)}
     parts = split(tatoeba, fold, banned)
     held = banned | {(side, plain(pair[side], fold)) for part in ("valid", "test") for pair in parts[part] for side in (0, 1)}
+    if chinese:
+        parts["train"] += elsewhere(parts["train"], fold)
+        parts["train"] = [
+            p for p in parts["train"] if plain(p.source, fold) != SHOWN and not held & {(i, plain(p[i], fold)) for i in (0, 1)}
+        ]
     names = capitals(pair.target for pair in parts["train"])
     fresh = [pair for pair in captions["train"] if not held & {(side, plain(pair[side], fold)) for side in (0, 1)}]
     parts["train"] += [Pair(pair.source, written(pair.target, names)) for pair in fresh]
