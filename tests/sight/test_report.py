@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from regard.colours import blue, contrast, hexadecimal, ink
+from regard.files import write_text
 from regard.sight.alignment_view import alignment_html
 from regard.sight.payload import build_payload
-from regard.sight.report import component_css, component_js, page, to_html, write_html, write_page
+from regard.sight.report import component_css, component_js, page, to_html, write_html
 from regard.sight.sighting import Missed, Sighting
 from sightings import WORDS, watched
 
@@ -113,9 +114,9 @@ def test_an_empty_sighting_says_so(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_the_old_page(tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    write_page("old", target)
+    write_text(target, "old")
     with pytest.raises(UnicodeEncodeError):
-        write_page("\ud800", target)
+        write_text(target, "\ud800")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from regard.files import write_text
 from regard.models.gpt import Gpt, GptConfig
-from regard.training.checkpoints import weights_of, write, write_text
+from regard.training.checkpoints import weights_of, write
 from regard.training.config import from_dict
 from regard.training.tasks.translation import TranslationTask
 

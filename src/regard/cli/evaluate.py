@@ -49,6 +49,7 @@ def evaluate(
 
 
 def _translation(run: Path, test: list[Path], beam: int | None, out: Path | None, device: str) -> dict[str, Any]:
+    from ..files import write_text
     from ..text.pairs import read_pairs
     from ..training import metrics
     from ..training.runs import read_run
@@ -60,7 +61,7 @@ def _translation(run: Path, test: list[Path], beam: int | None, out: Path | None
     opened = Translations.open(run, device=device)
     outputs = [found[0].text for found in opened.translate([p.source for p in pairs], width=beam)]
     if out:
-        out.write_text("".join(line + "\n" for line in outputs), encoding="utf-8")
+        write_text(out, "".join(line + "\n" for line in outputs))
     references, tokenize = [p.target for p in pairs], opened.decoding.tokenize
     lengths = [len(ids) for ids in opened.encode([p.source for p in pairs])]
     scores = [

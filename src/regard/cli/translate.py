@@ -175,12 +175,12 @@ def _show(candidates: list[Translated], n_best: int) -> None:
 
 
 def _page(candidate: Translated, path: Path) -> None:
+    from ..files import write_text
     from ..sight.alignment_view import alignment_html
-    from ..sight.report import write_page
 
     if candidate.alignment is None:
         raise typer.BadParameter("there is no alignment to draw: the model has one fixed context, or the text is long", param_hint="--html")
-    write_page(alignment_html(candidate.alignment, candidate.target_words, candidate.source_words, title=candidate.text), path)
+    write_text(path, alignment_html(candidate.alignment, candidate.target_words, candidate.source_words, title=candidate.text))
 
 
 def _plain(candidates: list[Translated]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -12,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from regard.files import write_text, write_whole
 from regard.layers.positions import Rotary
 from regard.models.bert import Bert, BertClassifier, BertConfig
 from regard.models.families import BERT_SPARE, GPT_FAMILIES, GPT_SPARE, Recipe, bert, pair
@@ -108,9 +108,9 @@ def save_folder(model: nn.Module, path: str | Path) -> None:
     if isinstance(model, BertClassifier):
         about |= {"classes": model.output.out_features, "dropout": model.dropout}
     state = {name: tensor.detach().contiguous() for name, tensor in _stored(model).items()}
-    _replace(folder / _WEIGHTS, lambda temporary: save_file(state, temporary, metadata={"format": "pt"}))
+    write_whole(folder / _WEIGHTS, lambda draft: save_file(state, draft, metadata={"format": "pt"}))
     text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-    _replace(folder / _CONFIG, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(folder / _CONFIG, text)
 
 
 def config_from_dict(kind: type[_Config], given: Mapping[str, Any]) -> _Config:
@@ -236,14 +236,3 @@ def _type(config: Mapping[str, Any]) -> str:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

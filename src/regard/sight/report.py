@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import html as markup
 import json
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.colours import HEADS, RGB, blue, contrast, hexadecimal, ink, red
+from regard.files import write_text
 
 from .payload import build_payload
 
@@ -29,7 +28,7 @@ _POLICY = (
 
 def write_html(sighting: Sighting, path: str | Path, *, batch: int = 0, title: str | None = None, lang: str | None = None) -> Path:
     """Write the page; whole or not at all."""
-    return write_page(page(build_payload(sighting, batch=batch, title=title), lang=lang), path)
+    return write_text(path, page(build_payload(sighting, batch=batch, title=title), lang=lang))
 
 
 def to_html(sighting: Sighting, *, batch: int = 0, height: int = 820, theme: str | None = None) -> str:
@@ -97,23 +96,6 @@ def component_js() -> str:
 def component_css() -> str:
     """The component's style, with the colours of `regard.colours`."""
     return _variables() + _static("view.css")
-
-
-def write_page(text: str, path: str | Path) -> Path:
-    """Write a file whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(target)
-    return target
 
 
 def _static(name: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections import namedtuple
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..choices import Softmax
+from ..files import write_text, write_whole
 from ..kernels.spec import Spec
 from ..masks import from_spans
 from ..readings import NormWeighted, Profile, Top
@@ -33,10 +32,10 @@ def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
     """Write a sighting in the format its ending names."""
     ending = path.suffix.lower()
     if ending == ".safetensors":
-        _replace(path, lambda temporary: _write_tensors(sighting, temporary, kept))
+        write_whole(path, lambda draft: _write_tensors(sighting, draft, kept))
     elif ending == ".json":
         text = json.dumps(as_json(sighting), ensure_ascii=False, indent=1, allow_nan=False)
-        _replace(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+        write_text(path, text + "\n")
     elif ending == ".html":
         from .report import write_html
 
@@ -183,15 +182,3 @@ def _kept(number: int, about: dict[str, Any], mask: Mask | None, tensors: dict[s
         bias=held("bias"), beta=about["beta"] if beta is None else beta,
     )  # fmt: skip
     return Kept(spec, tensors[f"{number}.kept.lse"])
-
-
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    """The file is there whole, or as it was."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

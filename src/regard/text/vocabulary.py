@@ -7,13 +7,13 @@ beginning of a word, so that joining the pieces gives the text back.
 from __future__ import annotations
 
 import json
-import os
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ..files import write_text
 from .chinese import folding_table
 
 if TYPE_CHECKING:
@@ -151,13 +151,7 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Write the vocabulary to a file: all of it or nothing."""
-        path = Path(path)
-        draft = path.with_name(f".{path.name}.draft")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(self.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterable
@@ -16,40 +15,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from ..files import write_whole
+
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
 
 def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Write tensors and a JSON-able state to `path`: a reader finds the old file or the new one, never a part.
-
-    The draft has a name no reader looks at; it is on the disk before it takes the real name, and the name is on the disk
-    before this returns.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, draft, metadata={"regard": json.dumps(state)})
-    draft.chmod(0o644)  # safetensors makes private files; a run may be shared
-    _to_disk(draft)
-    os.replace(draft, path)
-    _to_disk(path.parent)
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small text file: whole or not at all."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    """Write tensors and a JSON-able state to `path`, whole or not at all."""
+    held = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_whole(path, lambda draft: save_file(held, draft, metadata={"regard": json.dumps(state)}))
 
 
 def read(path: Path, *, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:

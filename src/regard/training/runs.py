@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..files import write_text
 from . import checkpoints
 from .config import from_dict, read_config
 from .tasks import find_task
@@ -84,7 +85,7 @@ def _same_run(folder: Path, name: str, config: Any, data: str, *, write: bool) -
         if was["data"] != data:
             raise ValueError(f"{folder} was begun with other data (the files changed); choose another `out` or remove the folder")
     if write:
-        checkpoints.write_text(file, json.dumps(now, indent=1, ensure_ascii=False))
+        write_text(file, json.dumps(now, indent=1, ensure_ascii=False))
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:

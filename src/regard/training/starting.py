@@ -8,9 +8,9 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from ..files import write_text
 from ..text.pairs import read_pairs
 from ..text.script import script_of
-from .checkpoints import write_text
 from .config import read_config
 from .tasks import TASKS, find_task
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..files import write_text
 from ..training import checkpoints
 from .card import FILE, PAGE, Card, hashes, markdown
 
@@ -37,7 +38,7 @@ def pack(run: str | Path, folder: str | Path, about: Mapping[str, Any], *, score
     draft.mkdir(parents=True)
     try:
         checkpoints.write(draft / WEIGHTS, {name: _half(name, tensor) for name, tensor in tensors.items()}, note)
-        checkpoints.write_text(draft / "run.json", json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        write_text(draft / "run.json", json.dumps(told, indent=1, ensure_ascii=False) + "\n")
         for file in sorted({*run.glob("*.vocabulary.json"), *run.glob("answers.json"), *run.glob("labels.json")}):
             shutil.copyfile(file, draft / file.name)
         card = Card(
@@ -58,8 +59,8 @@ def pack(run: str | Path, folder: str | Path, about: Mapping[str, Any], *, score
 
 def write_card(folder: Path, card: Card) -> None:
     """Write a card, and its page, into a model's folder."""
-    checkpoints.write_text(folder / FILE, card.to_json())
-    checkpoints.write_text(folder / PAGE, markdown(card))
+    write_text(folder / FILE, card.to_json())
+    write_text(folder / PAGE, markdown(card))
 
 
 def _half(name: str, tensor: torch.Tensor) -> torch.Tensor:

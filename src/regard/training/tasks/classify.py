@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...files import write_text
 from ...text.batches import bucketed, padded
 from ...text.pairs import read_pairs
 from ...text.vocabulary import Vocabulary
-from .. import checkpoints
 from ..config import from_dict
 from ..runs import load_best, read_run
 from ..settings import Training
@@ -97,7 +97,7 @@ class ClassifyTask:
         elif not file.exists():
             Vocabulary.train([pair.source for pair in train], **vars(config.vocabulary or Words())).save(file)
         vocabulary = Vocabulary.load(file)
-        checkpoints.write_text(folder / "labels.json", json.dumps({"labels": labels, "model": vars(shape)}, ensure_ascii=False))
+        write_text(folder / "labels.json", json.dumps({"labels": labels, "model": vars(shape)}, ensure_ascii=False))
         torch.manual_seed(config.training.seed)
         model = _model(shape, len(vocabulary), len(labels))
         if config.start is not None:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...files import write_text
 from ...models.reader import Page, Reader, ReaderConfig, Reading, reader_loss
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
-from ..checkpoints import write_text
 from ..config import from_dict
 from ..runs import load_best, read_run
 from ..trainer import Training
