@@ -1,7 +1,8 @@
-"""Small real models for the tests of the studio, trained as a user would: two translators, and a language model that reads any length."""
+"""Small real models for the tests of the studio, trained as a user would: translators, and a language model that reads any length."""
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 TRANSLATION = """
 out = "{out}"
@@ -65,3 +66,82 @@ def build(folder: Path) -> dict[str, Path]:
     (folder / "letters.toml").write_text(LANGUAGE)
     found["letters"] = train("lm", folder / "letters.toml")[1]
     return found
+
+
+CHINESE = """
+out = "{out}"
+[data]
+train = "zh.tsv"
+valid = "zh-valid.tsv"
+batch_tokens = 600
+[source]
+kind = "char"
+[target]
+kind = "word"
+[model]
+{model}
+[training]
+steps = {steps}
+rate = 5e-3
+warmup = 10
+evaluate_every = {steps}
+checkpoint_every = {steps}
+[decoding]
+beam = 3
+max_length = 16
+valid_sentences = 2
+"""
+KINDS = {
+    "zh-en-transformer": ('kind = "transformer"\nd_model = 32\nheads = 2\nencoder_layers = 2\ndecoder_layers = 1', 80),
+    "zh-en-fixed": ('kind = "fixed"\nembedding = 16\nstate = 24', 30),
+}
+WHO, DO = {"我": "I", "你": "you", "他": "he", "她": "she"}, {"爱": "love", "打": "hit", "买": "buy", "吃": "eat"}
+WHAT = {"中国": "China", "苹果": "apples", "书": "books", "鱼": "fish", "车": "cars"}
+
+
+def chinese(folder: Path) -> dict[str, Path]:
+    """name → folder of a packed translator of a toy Chinese: characters in, its card with hashes and scores by sentence length."""
+    from regard.training.runs import train
+    from regard.zoo.packing import pack
+
+    dice = Random(1)
+    pairs = {name: [_sentence(dice) for _ in range(count)] for name, count in (("zh", 300), ("zh-valid", 4), ("zh-test", 24))}
+    for name, rows in pairs.items():
+        (folder / f"{name}.tsv").write_text("".join(f"{zh}\t{en}\n" for zh, en in rows), encoding="utf-8")
+    found = {}
+    for name, (model, steps) in KINDS.items():
+        (folder / f"{name}.toml").write_text(CHINESE.format(out=f"runs/{name}", model=model, steps=steps), encoding="utf-8")
+        run = train("translation", folder / f"{name}.toml")[1]
+        about = {"about": "A toy translator.", "languages": ("zh", "en")}
+        found[name] = folder / "packed" / name
+        pack(run, found[name], about, scores={"toy test": _scored(run, pairs["zh-test"])})
+    return found
+
+
+def changed(model: Path, folder: Path) -> Path:
+    """A copy of a packed model, its weights not the ones its card tells of: the last byte is another."""
+    import shutil
+
+    shutil.copytree(model, folder)
+    weights = folder / "model.safetensors"
+    data = weights.read_bytes()
+    weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    return folder
+
+
+def _sentence(dice: Random) -> tuple[str, str]:
+    what = dice.sample(list(WHAT), dice.choice((1, 1, 2, 3)))
+    who, do = dice.choice(list(WHO)), dice.choice(list(DO))
+    return f"{who}{do}{'和'.join(what)}。", f"{WHO[who]} {DO[do]} {' and '.join(WHAT[one] for one in what)} ."
+
+
+def _scored(run: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """What the card keeps of an evaluation."""
+    from regard.training import metrics
+    from regard.training.tasks.translation import Translations
+
+    opened = Translations.open(run)
+    outputs = [found[0].text for found in opened.translate([zh for zh, _ in pairs], width=1)]
+    references, lengths = [en for _, en in pairs], [len(row) for row in opened.encode([zh for zh, _ in pairs])]
+    rows = [metrics.as_dict(row) for row in metrics.by_length(outputs, references, lengths, rows=3)]
+    return {"scores": [metrics.as_dict(metrics.bleu(outputs, references))], "by_length": rows}

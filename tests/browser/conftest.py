@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,9 @@ def _bad(message: Any) -> bool:
     return message.type in ("error", "warning") and "willReadFrequently" not in message.text
 
 
-@pytest.fixture(scope="session")
-def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a running studio over small real models and the shipped Shakespeare."""
+@contextmanager
+def _serving(folders: dict[str, Path]) -> Iterator[str]:
+    """The address of a running studio over these models."""
     pytest.importorskip("fastapi", reason="the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
     import threading
     import time
@@ -42,10 +43,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     from regard.studio.app import create
     from regard.studio.serving import listen
-    from regard.zoo.shelf import find
-    from studio_models import build
 
-    folders = {**build(tmp_path_factory.mktemp("models")), "shakespeare": find("shakespeare").path}
     server = uvicorn.Server(uvicorn.Config(create(folders, threads=1), log_level="warning", timeout_graceful_shutdown=1))
     taken = listen(None)
     running = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
@@ -56,6 +54,34 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
     server.should_exit = True
     running.join(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A studio over small real models and the shipped Shakespeare."""
+    from regard.zoo.shelf import find
+    from studio_models import build
+
+    with _serving({**build(tmp_path_factory.mktemp("models")), "shakespeare": find("shakespeare").path}) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def chinese_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A studio over packed translators, one that attends and one that does not, and a third whose weights were changed after packing."""
+    from studio_models import changed, chinese
+
+    folder = tmp_path_factory.mktemp("chinese")
+    found = chinese(folder)
+    with _serving({**found, "zh-en-changed": changed(found["zh-en-transformer"], folder / "changed")}) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def empty_studio() -> Iterator[str]:
+    """A studio without any model."""
+    with _serving({}) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +98,14 @@ def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
     opened: list[tuple[Any, list[str], list[str]]] = []
 
     def open_room(
-        fragment: str = "", *, lang: str = "en", width: int = 1360, height: int = 900, refusals: bool = False, **context: Any
+        fragment: str = "",
+        *,
+        at: str = studio,
+        lang: str = "en",
+        width: int = 1360,
+        height: int = 900,
+        refusals: bool = False,
+        **context: Any,
     ) -> Any:
         tab = browser.new_context(viewport={"width": width, "height": height}, locale="zh-CN" if lang == "zh" else "en-US", **context)
         tab.set_default_timeout(60_000)
@@ -83,7 +116,7 @@ def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         opened.append((tab, errors, requests))
-        page.goto(studio + fragment)
+        page.goto(at + fragment)
         page.wait_for_selector("#room[data-ready]")
         return page
 
@@ -91,7 +124,7 @@ def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
     for tab, errors, requests in opened:
         tab.close()
         assert errors == []
-        assert [url for url in requests if not url.startswith((studio, "data:", "blob:"))] == []
+        assert [url for url in requests if not url.startswith(("http://127.0.0.1:", "data:", "blob:"))] == []
 
 
 @pytest.fixture

@@ -29,12 +29,12 @@ def test_a_translation_appears_with_its_alignment(visit: Visit, wait: Any, studi
     box.press("Enter")
     wanted = ask(studio, "api/translate", {"models": ["reverser", "fixed"], "text": "c a b", "width": 4})["translations"]
     wait(page.locator("[data-result]")).to_have_text(wanted[0]["candidates"][0]["text"])
-    wait(page.locator("[data-other]")).to_have_text(wanted[1]["candidates"][0]["text"] or "…")
+    wait(page.locator('[data-other="fixed"] .st-said')).to_have_text(wanted[1]["candidates"][0]["text"] or "…")
     wait(page.locator(".rv-wordrow").first).to_contain_text("c")
     word = page.locator(".rv-wordrow .rv-token").last
     word.hover()
     wait(page.locator(".rv-said")).not_to_contain_text("hover")
-    page.locator(".st-alts button").nth(1).click()
+    page.locator("ol.st-alts button").nth(1).click()
     wait(page.locator("[data-result]")).to_have_text(wanted[0]["candidates"][1]["text"] or "…")
     assert "text=c+a+b" in page.url
 

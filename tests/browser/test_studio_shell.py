@@ -11,7 +11,7 @@ ROOMS = {
     "look": ("Look", "透视"),
     "steps": ("Steps", "步骤"),
     "regression": ("Regression", "回归"),
-    "cost": ("Cost", "代价"),
+    "cost": ("Cost", "开销"),
 }
 SERIOUS = ("serious", "critical")
 

@@ -17,6 +17,29 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
+def chinese(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Packed translators of a toy Chinese, with cards."""
+    from studio_models import chinese
+
+    return chinese(tmp_path_factory.mktemp("chinese"))
+
+
+@pytest.fixture
+def bench(chinese: dict[str, Path]) -> Iterator[Any]:
+    """A worker's bench over them, without the process."""
+    import threading
+
+    import torch
+
+    from regard.studio.library import Library
+    from regard.studio.tasks import Bench
+    from regard.studio.worker import Progress
+
+    with torch.no_grad():
+        yield Bench(Library(chinese), Progress(lambda data: None, threading.Event()))
+
+
+@pytest.fixture(scope="session")
 def studio(folders: dict[str, Path]) -> Iterator[Any]:
     """A client of a running studio, as its own page would be."""
     from starlette.testclient import TestClient

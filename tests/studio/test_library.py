@@ -1,4 +1,4 @@
-"""Which models the studio knows: named folders, shipped ones; safetensors only; scores by length from their cards."""
+"""Which models the studio knows: named folders, shipped ones; safetensors only, unchanged; what their cards say."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,8 @@ import pytest
 from regard.studio.library import Library, check, gather
 from regard.studio.refusal import Refusal
 from regard.studio.serving import listen
+from regard.zoo.card import Card
+from studio_models import changed
 
 
 def test_named_folders_come_first_and_keep_their_names_apart(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -44,13 +46,48 @@ def test_weights_that_must_be_unpickled_are_refused(tmp_path: Path) -> None:
         gather([tmp_path / "missing"])
 
 
-def test_scores_by_length_come_from_the_card(folders: dict[str, Path], tmp_path: Path) -> None:
-    run = json.loads((folders["reverser"] / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps(run))
-    rows = [{"least": 1, "most": 5, "sentences": 9, "bleu": 30.5}]
-    (tmp_path / "card.json").write_text(json.dumps({"scores": {"test": {"by_length": rows}, "other": {"loss": 1.0}}}))
-    assert Library({"zh-en-x": tmp_path}).find("zh-en-x").lengths == {"test": rows}
-    assert Library({"zh-en-x": tmp_path}).find("zh-en-x").source == "zh"
+def test_the_card_tells_languages_and_scores(chinese: dict[str, Path]) -> None:
+    library = Library(chinese)
+    model = library.find("zh-en-transformer")
+    card = Card.read(model.path)
+    assert card is not None
+    assert model.source == "zh"
+    assert model.reads == ("zh",)
+    assert model.bleu == card.bleu()
+    assert model.lengths == {"toy test": card.scores["toy test"]["by_length"]}
+    assert [row["least"] for row in model.lengths["toy test"]] == [4, 7, 9]
+    assert not library.find("zh-en-fixed").attention
+
+
+def test_changed_weights_are_not_opened(chinese: dict[str, Path], tmp_path: Path) -> None:
+    assert Library(chinese).find("zh-en-fixed").check() == chinese["zh-en-fixed"]
+    broken = changed(chinese["zh-en-fixed"], tmp_path / "broken")
+    with pytest.raises(Refusal, match="damaged or was changed: its sha256 is") as refused:
+        Library({"broken": broken}).find("broken").check()
+    assert refused.value.plain()["values"] == {"name": "broken"}
+
+
+def test_a_model_with_a_damaged_card_or_config_is_listed_and_told_when_opened(chinese: dict[str, Path], tmp_path: Path) -> None:
+    broken = changed(chinese["zh-en-fixed"], tmp_path / "broken")
+    (broken / "card.json").write_text("{")
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    (odd / "config.json").write_text("[]")
+    library = Library({"broken": broken, "odd": odd})
+    assert library.names() == ["broken", "odd"]
+    with pytest.raises(Refusal, match=r"card\.json is damaged"):
+        library.find("broken").check()
+
+
+def test_which_languages_published_models_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    for text, reads in (
+        ('{"vocab": {"人": 1}}', ("en",)),
+        ('{"##苹": 1, "果": 2, "打": 3}', ("en", "zh")),
+        ('{"type": "ByteLevel"}', ("en", "zh")),
+    ):
+        (tmp_path / "tokenizer.json").write_text(text, encoding="utf-8")
+        assert Library({"x": tmp_path}).find("x").reads == reads
 
 
 def test_a_taken_port_is_told_and_a_free_one_found() -> None:

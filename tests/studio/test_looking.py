@@ -11,8 +11,13 @@ import torch
 
 import regard
 from regard.sight.opening import open_model
+from regard.studio.library import Library
 from regard.studio.memory import look_bytes, refuse_above
 from regard.studio.refusal import Refusal
+from regard.studio.tasks.looking import look
+from regard.studio.tasks.meanings import _stack, _states, meanings
+from regard.training.tasks.translation import Translations
+from studio_models import changed
 
 TEXT = "the quick brown fox jumps"
 
@@ -88,6 +93,42 @@ def test_a_word_in_two_sentences_begins_alike_and_moves_apart(studio: Any, folde
     assert found["cosine"][-1][0][1] < 0.9999
     assert len(found["layers"]) == 3
     assert studio.post("/api/look/meanings", json={**asked, "word": "cat"}).status_code == 422
+
+
+def test_a_translator_reads_a_word_with_its_encoder(bench: Any, chinese: dict[str, Path]) -> None:
+    asked = ["我打车。", "他打鱼和苹果。", "你爱打。"]
+    found = meanings(bench, "zh-en-transformer", "打", asked)
+    assert [s["places"] for s in found["sentences"]] == [[1], [1], [2]]
+    opened = Translations.open(chinese["zh-en-transformer"])
+    encoder: Any = opened.model.eval()
+    ids = opened.encode(asked[:1])
+    outputs: list[torch.Tensor] = []
+    hooks = [layer.register_forward_hook(lambda module, given, made: outputs.append(made)) for layer in encoder.encoder]
+    encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])]))
+    for hook in hooks:
+        hook.remove()
+    assert len(found["layers"]) == len(found["cosine"]) == len(outputs) + 1 == 3
+    states = _states(_stack(encoder), lambda: encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])])))
+    assert torch.equal(states[-1], outputs[-1][0])
+    apart = [layer[0][1] for layer in found["cosine"]]
+    assert apart[-1] < apart[0]
+    with pytest.raises(Refusal, match="was not found among the tokens zh-en-transformer has") as refused:
+        meanings(bench, "zh-en-transformer", "狗", ["我打狗", "狗打我"])
+    assert refused.value.plain()["values"] == {"name": "zh-en-transformer", "word": "狗", "sentence": "我打狗"}
+
+
+def test_a_translator_looks_at_as_much_as_it_can_translate(bench: Any) -> None:
+    found = look(bench, "zh-en-transformer", "我爱中国。" * 30)
+    assert (found["read"], found["whole"]) == (100, 150)
+    assert all(e["proof"]["holds"] for e in found["payload"]["seen"])
+    short = look(bench, "zh-en-transformer", "我爱中国。")
+    assert (short["read"], short["whole"]) == (5, 5)
+
+
+def test_changed_weights_are_not_looked_into(bench: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
+    bench.library = Library({"broken": changed(chinese["zh-en-transformer"], tmp_path / "broken")})
+    with pytest.raises(Refusal, match="was changed"):
+        look(bench, "broken", "我爱中国。")
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "../letters", "/etc/passwd", "letters/../letters"])

@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard.studio.library import Library
+from regard.studio.refusal import Refusal
+from regard.studio.tasks.translating import translate
 from regard.training.tasks.translation import Translations
+from studio_models import changed
 
 
 def ask(studio: Any, **changes: Any) -> dict[str, Any]:
@@ -60,3 +64,30 @@ def test_the_first_results_are_real(studio: Any) -> None:
     page = studio.get("/").text
     assert '"asked"' in page
     assert "174604259328" in page
+
+
+def test_a_model_that_cannot_be_opened_is_told_beside_the_others(bench: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
+    bench.library = Library({**chinese, "broken": changed(chinese["zh-en-fixed"], tmp_path / "broken")})
+    found = translate(bench, ["zh-en-transformer", "broken"], "我爱中国。")["translations"]
+    assert found[0]["candidates"][0]["payload"] is not None
+    assert found[1]["refused"]["code"] == "changed"
+    with pytest.raises(Refusal, match="was changed"):
+        translate(bench, ["broken"], "我爱中国。")
+
+
+def test_a_long_text_is_read_in_parts_with_their_alignments(bench: Any) -> None:
+    sentences = ["我爱中国。", "他买苹果和书。"] * 20
+    found = translate(bench, ["zh-en-transformer"], "".join(sentences), width=2)["translations"][0]
+    assert [part["text"] for part in found["parts"]] == sentences
+    assert found["candidates"][0]["text"] == " ".join(part["candidates"][0]["text"] for part in found["parts"])
+    alone = translate(bench, ["zh-en-transformer"], sentences[1], width=2)["translations"][0]
+    assert found["parts"][1]["candidates"][0]["text"] == alone["candidates"][0]["text"]
+    assert np.array(found["parts"][1]["candidates"][0]["weights"]) == pytest.approx(np.array(alone["candidates"][0]["weights"]), abs=1e-4)
+    assert "parts" not in alone
+
+
+def test_what_cannot_be_read_is_told(bench: Any) -> None:
+    told = {text: translate(bench, ["zh-en-transformer"], text)["translations"][0]["notes"] for text in ("我爱中国。", "我爱狗。", "a cat")}
+    assert told["我爱中国。"] == {"unknown": "", "share": 0.0, "foreign": False}
+    assert told["我爱狗。"] == {"unknown": "狗", "share": 0.25, "foreign": False}
+    assert told["a cat"] == {"unknown": "act", "share": 1.0, "foreign": True}

@@ -122,7 +122,7 @@ def _light() -> dict[str, Any]:
 
 def _models(library: Library) -> list[dict[str, Any]]:
     return [
-        {"name": m.name, "kind": m.kind, "about": m.about, "attention": m.attention, "source": m.source, "lengths": m.lengths}
+        {name: getattr(m, name) for name in ("name", "kind", "about", "attention", "source", "reads", "lengths", "bleu")}
         for m in library.models.values()
     ]
 

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from .refusal import Refusal
+
+if TYPE_CHECKING:
+    from ..zoo.card import Card
 
 Kind = Literal["translator", "text", "other"]
+CHARACTERS = "苹果打"  # a vocabulary that has these reads Chinese
 
 
 @dataclass(frozen=True)
@@ -24,8 +30,19 @@ class Model:
     about: str
     attention: bool  # whether it attends at all (the fixed-context baseline does not)
     source: str = ""  # the language a translator reads: zh, de …
-    lengths: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # test set → scores by sentence length, from its card
+    reads: tuple[str, ...] = ()  # the languages whose words it knows
+    lengths: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # test set → scores by sentence length, from its card
     bleu: float = -1.0  # the first its card reports
+
+    def check(self) -> Path:
+        """Where its files are, after making sure that they are those of its card."""
+        from ..zoo.shelf import entries, find
+
+        try:
+            known = next((entry for entry in entries() if entry.path == self.path), None)
+            return (known or find(self.path)).check().path
+        except ValueError as error:
+            raise Refusal("changed", str(error), name=self.name) from error
 
 
 class Library:
@@ -42,8 +59,6 @@ class Library:
         return [name for name, model in self.models.items() if kind in (None, model.kind)]
 
     def find(self, name: str) -> Model:
-        from .refusal import Refusal
-
         if name not in self.models:
             known = ", ".join(self.models) or "none: start with --model FOLDER"
             raise Refusal("unknown_model", f"no model is called {name[:80]!r}; there are {known}", name=name[:80])
@@ -60,17 +75,15 @@ def gather(named: Iterable[Path] = ()) -> dict[str, Path]:
         while name in found:
             name, number = f"{whole.name}-{number}", number + 1
         found[name] = whole
-    for name, path in {**shipped(), **installed()}.items():
+    for name, path in (*shipped().items(), *installed().items()):
         found.setdefault(name, path)
     return found
 
 
 def shipped() -> dict[str, Path]:
     """What the package's zoo holds and what the user added to it, by name."""
-    try:
-        from regard.zoo.shelf import entries
-    except ImportError:
-        return {}
+    from ..zoo.shelf import entries
+
     return {entry.name: entry.path for entry in entries()}
 
 
@@ -94,20 +107,46 @@ def check(path: Path) -> None:
 
 
 def describe(name: str, path: Path) -> Model:
-    """What a folder's own files say of it."""
+    """What a folder's own files say of it. One that cannot be read is listed all the same: opening it says what is wrong."""
     if path.is_file():
-        return Model(name, path, "text", "GGUF", True)
-    run = path / "run.json"
-    if run.is_file():
-        data = json.loads(run.read_text(encoding="utf-8"))
-        task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
-        if task == "translation":
-            return Model(
-                name, path, "translator", f"{kind} translator", kind != "fixed", language(name, data.get("config", {})), lengths(path)
-            )
-        return Model(name, path, "text" if task in ("lm", "classify") else "other", task, True)
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    return Model(name, path, "text", str(config.get("model_type", config.get("regard", ""))), True)
+        return Model(name, path, "text", "GGUF", True, reads=("en", "zh"))
+    try:
+        if (path / "run.json").is_file():
+            return _run(name, path)
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        return Model(name, path, "text", str(config.get("model_type", config.get("regard", ""))), True, reads=_reads(path))
+    except (ValueError, OSError, AttributeError):
+        return Model(name, path, "text", "", True)
+
+
+def _run(name: str, path: Path) -> Model:
+    """A run of `regard train`, shipped or not."""
+    data = json.loads((path / "run.json").read_text(encoding="utf-8"))
+    card = _card(path)
+    task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
+    languages = card.languages if card is not None else ()
+    if task != "translation":
+        return Model(name, path, "text" if task in ("lm", "classify") else "other", task, True, reads=languages or ("en",))
+    source = languages[0] if languages else language(name, data.get("config", {}))
+    made = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
+    return made if card is None else replace(made, lengths=lengths(card), bleu=card.bleu())
+
+
+def _card(path: Path) -> Card | None:
+    from ..zoo.card import Card
+
+    try:
+        return Card.read(path)
+    except ValueError:  # said when the model is opened
+        return None
+
+
+def _reads(path: Path) -> tuple[str, ...]:
+    """Published models read English; Chinese too if their tokens are bytes or have its characters."""
+    file = path / "tokenizer.json"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    chinese = '"ByteLevel"' in text or all(f'"{c}"' in text or f'"##{c}"' in text for c in CHARACTERS)
+    return ("en", "zh") if chinese else ("en",)
 
 
 def language(name: str, config: dict[str, object]) -> str:
@@ -122,21 +161,6 @@ def language(name: str, config: dict[str, object]) -> str:
     return next((word for word in words if word in ("zh", "de")), "")
 
 
-def scores(path: Path) -> dict[str, dict[str, Any]]:
-    """What a model's card says of its quality, if it has one: test set → scores."""
-    card = path / "card.json"
-    if not card.is_file():
-        return {}
-    told = json.loads(card.read_text(encoding="utf-8")).get("scores", {})
-    return {label: result for label, result in told.items() if isinstance(result, dict)}
-
-
-def lengths(path: Path) -> dict[str, list[dict[str, Any]]]:
+def lengths(card: Card) -> dict[str, list[dict[str, Any]]]:
     """Scores by sentence length: test set → rows of least, most, sentences, bleu."""
-    return {label: result["by_length"] for label, result in scores(path).items() if result.get("by_length")}
-
-
-def bleu(path: Path) -> float:
-    """The first BLEU reported, −1 if none: the better of two translators is shown first."""
-    found = (one["value"] for result in scores(path).values() for one in result.get("scores", ()) if one["name"] == "bleu")
-    return float(next(found, -1.0))
+    return {label: result["by_length"] for label, result in card.scores.items() if result.get("by_length")}

@@ -2,48 +2,95 @@
 
 import { h, svg, number } from "./dom.js";
 import { job } from "./server.js";
-import { card, problem, select, slider } from "./widgets.js";
+import { card, problem, progress, select, slider } from "./widgets.js";
 import { chart } from "./chart.js";
 
 const LOOKS = ["a", "b", "c", "e", "d", "a"];
+const STEP = 350; // milliseconds a layer is shown while walking
+
+// Which model shows an example best: one that knows the language's words, published weights and translators before our small writers.
+function reader(able, lang) {
+  const rank = (model) => (lang === "zh" ? [model.kind === "translator", model.name.includes("smollm")] : [model.name === "minilm", model.name.includes("smollm")]).indexOf(true);
+  const order = (model) => (rank(model) < 0 ? 9 : rank(model));
+  return able.filter((model) => model.reads.includes(lang) && model.about !== "lm").sort((a, b) => order(a) - order(b))[0] || null;
+}
 
 export function meanings(studio, memory, able) {
   const say = studio.say.look.meanings;
   able = able.filter((model) => !model.about.includes("bahdanau")); // a recurrent encoder has no layers to walk through
   if (!able.length) return h("div", {});
-  const best = able.find((model) => model.name === "minilm") || able.find((model) => model.name.includes("smollm")) || able.find((model) => model.source === "zh" && model.about.includes("transformer")) || able.find((model) => model.kind === "text") || able[0];
-  memory.n ||= { model: best.name, example: best.source === "zh" ? 2 : 0, layer: null, answer: null };
-  const n = memory.n, wrong = problem(studio.say), out = h("div", { class: "st-pair" }), example = () => say.examples[n.example];
-  const word = h("input", { type: "text", maxlength: "40", value: n.word || example().word, "aria-label": say.word, onchange: () => run() });
-  const lines = h("textarea", { class: "st-text", rows: "3", "aria-label": say.sentences, value: (n.sentences || example().sentences).join("\n"), onchange: () => run() });
-  let turn = 0; // only the newest question may answer
+  const order = studio.lang === "zh" ? ["zh", "en"] : ["en", "zh"];
+  const first = order.map((lang) => say.examples.findIndex((one) => one.lang === lang && reader(able, lang))).find((i) => i >= 0) ?? 0;
+  memory.n ||= { example: first, model: (reader(able, say.examples[first].lang) || able[0]).name, layer: null, answer: null };
+  const n = memory.n, wrong = problem(studio.say), out = h("div", { class: "st-pair" });
+  const needs = h("p", { class: "st-problem", role: "status", "data-needs": "", hidden: true });
+  const word = h("input", { type: "text", maxlength: "40", value: n.word || say.examples[n.example].word, "aria-label": say.word, onchange: () => run() });
+  const lines = h("textarea", { class: "st-text", rows: "3", "aria-label": say.sentences, value: (n.sentences || say.examples[n.example].sentences).join("\n"), onchange: () => run() });
+  let running = null, walking = 0;
+  const bar = progress(studio.say.shell, () => running && running.cancel());
   async function run() {
-    const mine = ++turn;
+    if (running) running.cancel();
     n.word = word.value.trim(); n.sentences = lines.value.split("\n").map((x) => x.trim()).filter(Boolean).slice(0, 6);
     if (!n.word || n.sentences.length < 2) { wrong.show({ code: "few", message: "" }); return; }
+    bar.begin();
+    const mine = (running = job("/api/look/meanings", { model: n.model, word: n.word, sentences: n.sentences }, (told) => bar.tell(told)));
     try {
-      const answer = await job("/api/look/meanings", { model: n.model, word: n.word, sentences: n.sentences }).done;
-      if (mine !== turn) return;
+      const answer = await mine.done;
+      if (running !== mine) return; // only the newest question may answer
       n.answer = answer; n.layer = null; wrong.clear(); draw();
-    } catch (error) { if (mine === turn) { wrong.show(error); n.answer = null; out.replaceChildren(); } }
+    } catch (error) { if (running === mine) { wrong.show(error); n.answer = null; out.replaceChildren(); } }
+    if (running === mine) { running = null; bar.end(); }
   }
+  function take(i) {
+    const one = say.examples[i], best = reader(able, one.lang);
+    n.example = i; word.value = one.word; lines.value = one.sentences.join("\n");
+    needs.hidden = !!best; needs.textContent = best ? "" : say.needs[one.lang];
+    drawChips();
+    if (!best) { if (running) running.cancel(); running = null; bar.end(); wrong.clear(); n.answer = null; n.word = one.word; n.sentences = one.sentences; out.replaceChildren(); return; }
+    n.model = models.box.value = best.name;
+    run();
+  }
+
   function draw() {
     const a = n.answer, last = a.layers.length - 1, layer = n.layer === null ? last : Math.min(n.layer, last);
-    const reach = Math.max(1e-6, ...a.layers.flat(2).map(Math.abs)), X = (v) => 280 + (230 * v) / reach, Y = (v) => 200 - (160 * v) / reach;
-    const colour = (i) => `ch-series ch-${LOOKS[i]}`;
-    const plane = svg("svg", { viewBox: "0 0 560 400", class: "st-plane", role: "img", "aria-label": say.plane },
-      svg("circle", { cx: 280, cy: 200, r: 2, fill: "currentColor" }), svg("path", { class: "st-ring", d: "M20 200H540M280 10V390" }),
-      a.sentences.map((_, i) => svg("g", { class: colour(i) }, svg("path", { d: a.layers.slice(0, layer + 1).map((points, l) => `${l ? "L" : "M"}${X(points[i][0])} ${Y(points[i][1])}`).join("") }), a.layers.slice(0, layer + 1).map((points, l) => svg("circle", { cx: X(points[i][0]), cy: Y(points[i][1]), r: l === layer ? 6 : 2.5 })))),
-      a.sentences.map((one, i) => svg("text", { x: X(a.layers[layer][i][0]), y: Y(a.layers[layer][i][1]) + (a.layers[layer][i][1] > 0 ? -14 : 24), "text-anchor": ["start", "middle", "end"][1 + Math.round(a.layers[layer][i][0] / reach)], text: one.text.length > 34 ? one.text.slice(0, 33) + "…" : one.text })));
-    const pairs = [];
-    for (let i = 0; i < a.sentences.length; i++) for (let j = i + 1; j < a.sentences.length; j++) pairs.push([i, j]);
-    const cosines = chart({ title: say.cosine, x: { label: say.layer, ticks: a.cosine.map((_, l) => l), show: String }, y: { label: "cos", high: 1 }, width: 560, height: 320,
-      series: pairs.slice(0, 6).map(([i, j], k) => ({ name: `${i + 1} · ${j + 1}`, look: LOOKS[k % 5], dots: true, points: a.cosine.map((grid, l) => [l, grid[i][j]]) })) });
-    const walk = slider(say.layer, { low: 0, high: last, value: layer, step: 1, show: String }, (v) => { n.layer = v; draw(); const again = out.querySelector("input[type=range]"); if (again) again.focus(); });
-    out.replaceChildren(h("div", { class: "st-flow" }, plane, walk.element), h("div", { class: "st-flow" }, cosines.element, h("ol", { class: "st-hint" }, a.sentences.map((one) => h("li", { text: one.text }))), h("p", { class: "st-formula", "data-apart": "" }, pairs.slice(0, 3).map(([i, j]) => h("span", { text: `cos(${i + 1}, ${j + 1}): ${number(a.cosine[0][i][j], 3)} → ${number(a.cosine[last][i][j], 3)}   ` })))));
+    const reach = Math.max(1e-6, ...a.layers.flat(2).map(Math.abs)), X = (v) => 280 + (200 * v) / reach, Y = (v) => 200 - (160 * v) / reach;
+    const trail = (i) => svg("g", { class: `ch-series ch-${LOOKS[i]}` },
+      svg("path", { d: a.layers.slice(0, layer + 1).map((points, l) => `${l ? "L" : "M"}${X(points[i][0])} ${Y(points[i][1])}`).join("") }),
+      a.layers.slice(0, layer + 1).map((points, l) => svg("circle", { cx: X(points[i][0]), cy: Y(points[i][1]), r: l === layer ? 7 : 2.5 })));
+    const name = (one, i) => { const [x, y] = a.layers[layer][i]; return svg("text", { x: Math.min(540, Math.max(20, X(x))), y: Y(y) + (y > 0 ? -14 : 26), "text-anchor": ["start", "middle", "end"][1 + Math.round((0.99 * x) / reach)], text: one.text.length > 26 ? one.text.slice(0, 25) + "…" : one.text }); };
+    const plane = svg("svg", { viewBox: "0 0 560 400", class: "st-plane", role: "img", "aria-label": say.plane }, svg("path", { class: "st-ring", d: "M20 200H540M280 10V390" }), a.sentences.map((_, i) => trail(i)), a.sentences.map(name));
+    const pairs = a.sentences.flatMap((_, i) => a.sentences.slice(i + 1).map((_, k) => [i, i + 1 + k])).slice(0, 6);
+    const cosines = chart({ title: say.cosine, x: { label: say.layer, ticks: a.cosine.map((_, l) => l), show: String }, y: { label: "cos", high: 1 }, width: 560, height: 300, ends: true,
+      series: pairs.map(([i, j]) => ({ name: `${i + 1} · ${j + 1}`, look: "d", dots: true, points: a.cosine.map((grid, l) => [l, grid[i][j]]) })) });
+    const walk = slider(say.layer, { low: 0, high: last, value: layer, step: 1, show: (v) => (v === 0 ? say.before : String(v)) }, (v) => { stop(); go(v); focus("input[type=range]"); });
+    const play = h("button", { type: "button", class: "rv-plain", "data-walk": "", onclick: () => { if (walking) stop(); else start(); draw(); focus("[data-walk]"); }, text: walking ? say.pause : say.walk });
+    const shown = (one, i) => h("li", {}, h("i", { class: `st-dot ch-fill-${LOOKS[i]}`, "aria-hidden": "true" }), one.tokens.map((token, k) => (one.places.includes(k) ? h("b", { text: token }) : token)).flatMap((piece, k) => (spaced(one) && k ? [" ", piece] : [piece])));
+    out.replaceChildren(
+      h("figure", { class: "st-figure" }, h("figcaption", {}, h("b", { text: say.planeTitle }), h("small", { text: ` ${say.planeNote}` })), plane, h("div", { class: "st-row" }, walk.element, play)),
+      h("div", { class: "st-flow" }, cosines.element, h("ol", { class: "st-lines" }, a.sentences.map(shown)),
+        h("p", { class: "st-formula", "data-apart": "" }, pairs.slice(0, 3).map(([i, j]) => h("span", { text: `cos(${i + 1}, ${j + 1}): ${number(a.cosine[0][i][j], 3)} → ${number(a.cosine[last][i][j], 3)}` })))));
   }
-  const chips = h("div", { class: "st-row" }, h("span", { class: "st-label", text: say.examplesTitle }), say.examples.map((one, i) => h("button", { type: "button", class: "st-chip", onclick: () => { n.example = i; word.value = one.word; lines.value = one.sentences.join("\n"); run(); }, text: one.word })));
-  const element = card(say.title, h("p", { class: "st-hint", text: say.about }), h("div", { class: "st-bar" }, select(say.model, able.map((one) => [one.name, one.name]), n.model, (v) => { n.model = v; run(); }).element, h("label", { class: "st-field" }, h("span", { class: "st-label", text: say.word }), word), chips), lines, wrong.element, out);
-  if (n.answer) draw(); else setTimeout(() => { if (element.isConnected) run(); }, 400);
+  const spaced = (one) => !/[\u3400-\u9fff]/.test(one.text);
+  const go = (v) => { n.layer = v; draw(); };
+  const focus = (what) => { const again = out.querySelector(what); if (again) again.focus(); };
+  function stop() { clearInterval(walking); walking = 0; }
+  function start() {
+    n.layer = 0;
+    walking = setInterval(() => { if (!out.isConnected || !n.answer || n.layer >= n.answer.layers.length - 1) { stop(); if (n.answer) draw(); } else go(n.layer + 1); }, STEP);
+  }
+
+  const chips = h("div", { class: "st-row" });
+  function drawChips() {
+    chips.replaceChildren(h("span", { class: "st-label", text: say.examplesTitle }), ...say.examples.map((one, i) => { const best = reader(able, one.lang); return h("button", { type: "button", class: "st-chip", "aria-pressed": String(i === n.example), title: best ? say.readBy(best.name) : say.needs[one.lang], onclick: () => take(i), text: one.word }); }));
+  }
+  const models = select(say.model, able.map((one) => [one.name, one.name]), n.model, (v) => { n.model = v; needs.hidden = true; run(); });
+  drawChips();
+  const element = card(say.title, h("p", { class: "st-hint", text: say.about }), h("div", { class: "st-bar" }, chips, models.element, h("label", { class: "st-field" }, h("span", { class: "st-label", text: say.word }), word)), lines, needs, wrong.element, bar.element, out);
+  if (n.answer) draw();
+  else {
+    // Begun when it is about to be seen: a published model takes a while to open, and looking above should not wait for it.
+    const near = new IntersectionObserver((seen) => { if (seen.some((one) => one.isIntersecting)) { near.disconnect(); run(); } }, { rootMargin: "300px" });
+    near.observe(element);
+  }
   return element;
 }

@@ -1,10 +1,11 @@
 // A small matrix as a table: words at its sides, numbers in its cells, each with its arithmetic; editable where it is given.
 
-import { h, two } from "./dom.js";
+import { h, marked, two } from "./dom.js";
 import { shade, tint } from "./heat.js";
 
+// hidden(i, j): cells that may not be looked at, hatched.
 // kind: "number", "weight" (blue), "difference" (blue–orange). rows, columns: what stands at the sides. look(i, j) when a cell is looked at.
-export function matrix(studio, { name, title, values, rows, columns, kind = "number", editable = null, look = null, current = null, turned = false, note = "" }) {
+export function matrix(studio, { name, title, values, rows, columns, kind = "number", editable = null, look = null, current = null, turned = false, note = "", hidden = null }) {
   const across = turned ? rows : columns, down = turned ? columns : rows;
   const at = (r, c) => (turned ? [c, r] : [r, c]);
   const cells = [];
@@ -16,7 +17,7 @@ export function matrix(studio, { name, title, values, rows, columns, kind = "num
       const box = h("input", { type: "text", inputmode: "decimal", value: String(Number(v.toFixed(4))), "aria-label": said, onfocus: () => look && look(i, j), onkeydown: (event) => walk(event, r, c), onchange: () => { const x = Number(box.value.replace("−", "-").replace(",", ".")); if (Number.isFinite(x) && Math.abs(x) <= 1000) { box.removeAttribute("aria-invalid"); editable(i, j, x); } else box.setAttribute("aria-invalid", "true"); } });
       node = h("td", { onpointerenter: () => look && look(i, j) }, box);
     } else {
-      node = h("td", { class: v === null ? "rv-masked" : "", css, tabindex: r === 0 && c === 0 ? "0" : "-1", "aria-label": `${said}: ${v === null ? "−∞" : two(v)}`, onpointerenter: () => look && look(i, j), onfocus: () => look && look(i, j), onclick: () => look && look(i, j, true), onkeydown: (event) => walk(event, r, c), text: two(v) });
+      node = h("td", { class: v === null || (hidden && hidden(i, j)) ? "rv-masked" : "", css, tabindex: r === 0 && c === 0 ? "0" : "-1", "aria-label": `${said}: ${v === null ? "−∞" : two(v)}`, onpointerenter: () => look && look(i, j), onfocus: () => look && look(i, j), onclick: () => look && look(i, j, true), onkeydown: (event) => walk(event, r, c), text: two(v) });
     }
     (cells[r] ||= [])[c] = node;
     return node;
@@ -34,5 +35,5 @@ export function matrix(studio, { name, title, values, rows, columns, kind = "num
   const queries = turned ? "across" : "down";
   const body = down.map((word, r) => h("tr", {}, h("th", { scope: "row", class: queries === "down" && r === current ? "st-now" : "", text: word }), across.map((_, c) => cell(r, c))));
   const table = h("table", { class: `st-matrix st-${kind}` }, h("thead", {}, h("tr", {}, h("td", { class: "st-corner" }), across.map((word, c) => h("th", { scope: "col", class: queries === "across" && c === current ? "st-now" : "", text: word })))), h("tbody", {}, body));
-  return h("figure", { class: "st-matrix-box", "data-matrix": name }, h("figcaption", {}, h("b", {}, title || name), note ? h("small", { text: ` ${note}` }) : null), h("div", { class: "st-scroll" }, table));
+  return h("figure", { class: "st-matrix-box", "data-matrix": name }, h("figcaption", {}, h("b", {}, marked(title || name)), note ? h("small", { text: ` ${note}` }) : null), h("div", { class: "st-scroll" }, table));
 }

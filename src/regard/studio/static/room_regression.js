@@ -85,7 +85,7 @@ export function mount(room, studio) {
   const zone = card(say.dataTitle, h("div", { class: "st-bar" }, h("button", { type: "button", class: "rv-plain", onclick: () => file.click(), text: say.open }), file, back, named, noise.element, size.element), h("p", { class: "st-hint", text: say.dropHere }), wrong.element);
   drop(zone);
   room.append(h("div", { class: "st-head" }, h("h1", { text: say.title }), h("p", { class: "st-lead", text: say.lead })),
-    h("div", { class: "st-bar" }, widthBox, useLearned, kernel.element), facts, h("div", { class: "st-split" }, left, right), zone, line.element);
+    h("div", { class: "st-bar" }, widthBox, useLearned, kernel.element), facts, h("div", { class: "st-split" }, h("div", { class: "st-flow" }, left, zone), right), line.element);
   widths(); told(); draw(); keep();
   if (m.fit) studio.ready(); else fit();
   if (!m.learn) learn();

@@ -70,7 +70,7 @@ export function mount(room, studio) {
     };
     const grid = (stage, title, values, columns, more = {}) => matrix(studio, { name: stage, title, values, rows: words, columns, look: look(stage, title, words, columns), ...more });
     const map = (name, title, rows, columns) => matrix(studio, { name: `W-${name}`, title, values: w[name], rows, columns, editable: (i, j, v) => { w[name][i][j] = v; s.edited = true; s.untouched = false; change(); } });
-    const square = (stage, title, values, kind, note) => grid(stage, title, values, words, { kind, turned, current: s.current, note });
+    const square = (stage, title, values, kind, note) => grid(stage, title, values, words, { kind, turned, current: s.current, note, hidden: stage === "weights" ? (i, j) => r.masked[i][j] === null : null });
     const stage = (number, title, about, ...children) => h("section", { class: "st-stage", "data-stage": number }, h("h2", {}, `${number}  ${title}`, h("small", { class: "rv-quiet", text: about })), h("div", { class: "st-line" }, children));
     const then = (text, ...next) => h("div", { class: "st-joined" }, h("span", { class: "st-op", "aria-hidden": "true", text }), next);
     const keep = document.activeElement && flow.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
@@ -84,7 +84,7 @@ export function mount(room, studio) {
       stage(4, say.stage.choose, say.about.choose, square("masked", say.maskTitle, r.masked, "number"), then("→", square("weights", `α · ${say.choices[s.choice]}`, r.weights, "weight", turned ? say.columnsSum : say.rowsSum)), legend(studio, "1")),
       stage(5, say.stage.gather, say.about.gather, grid("output", "α·V", r.output, parts), then("×", map("output", say.up, parts, features)), then("→", grid("change", s.count > 1 ? say.changeAll : "ΔE", a.change, features, { kind: "difference" })), then("+ E =", grid("result", "E + ΔE", a.result, features))));
     if (keep) { const same = [...flow.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === keep); if (same) same.focus(); }
-    proof.textContent = `✓ ${say.proof} ${number(a.proof)}`;
+    proof.textContent = a.proof === 0 ? `✓ ${say.proofExact}` : `✓ ${say.proof} ${number(a.proof)}`;
     colour(s.current);
     line.draw();
   }

@@ -1,23 +1,29 @@
-// Translate: a text, its translation as it appears, and which words it was read from.
+// Translate: a text, its translation as it appears, and which words it was read from; several translators side by side.
 
-import { h, number } from "./dom.js";
+import { h } from "./dom.js";
 import { get, job } from "./server.js";
-import { choice, foot, problem, progress, toggle, card } from "./widgets.js";
-import { chart } from "./chart.js";
+import { choice, foot, problem, progress, card } from "./widgets.js";
+import { byLength } from "./translate_lengths.js";
+
+// The language a text seems to be in, as far as its letters tell.
+const spoken = (text) => (/[\u3400-\u9fff]/.test(text) ? "zh" : /[a-zäöüß]/i.test(text) ? "de" : null);
+const fixed2 = (v) => v.toFixed(2).replace("-", "−");
 
 export function mount(room, studio) {
   const say = studio.say.translate, m = studio.memory, p = studio.params;
   const able = studio.known.models.filter((model) => model.kind === "translator");
-  const head = h("div", { class: "st-head" }, h("h1", { text: say.title }), h("p", { class: "st-lead", text: say.lead }));
-  room.append(head);
+  room.append(h("div", { class: "st-head" }, h("h1", { text: say.title }), h("p", { class: "st-lead", text: say.lead })));
   if (!able.length) {
-    room.append(h("p", { class: "st-problem", role: "status", text: say.none }), h("pre", { class: "st-code", tabindex: "0", text: "regard train translation config.toml\nregard studio --model runs/my-translator" }));
+    room.append(h("p", { class: "st-problem", role: "status", text: say.none }),
+      h("pre", { class: "st-code", tabindex: "0", text: "regard train translation config.toml\nregard studio --model runs/my-translator" }));
     studio.ready();
     return {};
   }
-  m.s ||= { text: p.text || "", models: p.models ? p.models.split(",").filter((name) => able.some((model) => model.name === name)) : [], hard: p.hard === "true", width: 4, pick: 0 };
+  const named = (name) => able.find((model) => model.name === name);
+  const languages = ["zh", "de", ...new Set(able.map((model) => model.source))].filter((v, i, all) => all.indexOf(v) === i && able.some((model) => model.source === v));
+  m.s ||= { text: p.text || "", models: p.models ? p.models.split(",").filter(named) : [], hard: p.hard === "true", width: 4, pick: 0, part: 0, main: p.main || "" };
   const s = m.s, wrong = problem(studio.say), out = h("div", { class: "st-flow" });
-  const attending = (name) => able.find((model) => model.name === name)?.attention;
+  const language = () => named(s.models[0])?.source ?? languages[0];
 
   let running = null;
   const bar = progress(studio.say.shell, () => running && running.cancel());
@@ -26,66 +32,114 @@ export function mount(room, studio) {
     if (!s.text.trim()) return;
     wrong.clear(); bar.begin();
     const mine = (running = job("/api/translate", { models: s.models, text: s.text.trim(), width: s.width, hard: s.hard }, (told) => bar.tell(told)));
-    try { m.answer = await mine.done; s.pick = 0; if (room.contains(out)) draw(); } catch (error) { if (running === mine) wrong.show(error); }
+    try {
+      const answer = await mine.done;
+      if (running === mine) { take(answer); if (room.contains(out)) draw(); }
+    } catch (error) { if (running === mine) wrong.show(error); }
     if (running === mine) { running = null; bar.end(); studio.ready(); }
   }
-  function change() { studio.keep({ text: s.text, models: s.models.join(","), hard: s.hard || null }); go(); }
+  function take(answer) {
+    m.answer = answer; s.pick = 0; s.part = 0;
+    if (!answer.hard) m.soft = answer;
+  }
+  function keep() { studio.keep({ text: s.text, models: s.models.join(","), hard: s.hard || null, main: s.main || null }); }
+  function change() { keep(); go(); }
 
   const box = h("textarea", { class: "st-text", rows: "2", maxlength: "1000", "aria-label": say.source, value: s.text, placeholder: say.placeholder });
   let timer = 0;
-  box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { if (box.value.trim() && box.value !== s.text) { s.text = box.value; change(); } }, 450); });
-  box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); s.text = box.value; change(); } });
-  const models = h("div", { class: "st-row", role: "group", "aria-label": say.models }), examples = h("div", { class: "st-row" });
-  function drawModels() {
-    models.replaceChildren(h("span", { class: "st-label", text: say.models }), ...able.map((model) => h("button", { type: "button", class: "st-chip", "aria-pressed": String(s.models.includes(model.name)), title: model.attention ? say.withAttention : say.without, onclick: () => pick(model), text: model.name })));
-    const language = able.find((model) => s.models.includes(model.name))?.source || "";
-    examples.replaceChildren(h("span", { class: "st-label", text: say.examples }), ...(say.samples[language] || say.samples[""]).map((text) => h("button", { type: "button", class: "st-chip", lang: language === "zh" ? "zh-CN" : language || null, onclick: () => { s.text = box.value = text; change(); }, text })));
+  function typed() {
+    const text = box.value;
+    if (!text.trim()) return;
+    s.text = text;
+    const other = spoken(text);
+    if (other && other !== language() && languages.includes(other) && ["zh", "de"].includes(language())) speak(other, false);
+    else change();
   }
-  // Models of one language stand side by side; choosing one of another begins anew.
+  box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { if (box.value !== s.text) typed(); }, 450); });
+  box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); clearTimeout(timer); typed(); } });
+
+  const from = choice(say.from, languages.map((code) => [code, say.languages[code] || say.languages[""]]), language(), (code) => speak(code, true));
+  const models = h("div", { class: "st-row", role: "group", "aria-label": say.models }), examples = h("div", { class: "st-row" });
+  const role = (model) => (!model.attention ? say.roles.fixed : model.about.startsWith("bahdanau") ? say.roles.bahdanau : say.roles.transformer);
+  function drawModels() {
+    const code = language(), here = able.filter((model) => model.source === code).sort((a, b) => b.bleu - a.bleu);
+    from.set(code);
+    models.hidden = here.length < 2;
+    models.replaceChildren(h("span", { class: "st-label", text: say.models }), ...here.map((model) => h("button", { type: "button", class: "st-chip", "aria-pressed": String(s.models.includes(model.name)), title: role(model), onclick: () => pick(model), text: model.name })));
+    examples.replaceChildren(h("span", { class: "st-label", text: say.examples }), ...(say.samples[code] || say.samples[""]).map((text) => h("button", { type: "button", class: "st-chip", lang: code === "zh" ? "zh-CN" : code || null, onclick: () => { s.text = box.value = text; change(); }, text })));
+  }
+  // A language begins with its two best translators that attend and one that does not.
+  function usual(code) {
+    const here = able.filter((model) => model.source === code).sort((a, b) => b.bleu - a.bleu);
+    const chosen = [...here.filter((model) => model.attention).slice(0, 2), ...here.filter((model) => !model.attention).slice(0, 1)];
+    return (chosen.length ? chosen : here.slice(0, 1)).map((model) => model.name);
+  }
+  function speak(code, sample) {
+    s.models = usual(code); s.main = "";
+    if (sample && spoken(s.text) !== code) s.text = box.value = (say.samples[code] || say.samples[""])[0];
+    drawModels(); change();
+  }
   function pick(model) {
-    const same = s.models.filter((name) => able.find((one) => one.name === name).source === model.source);
-    s.models = s.models.includes(model.name) ? (same.length > 1 ? same.filter((name) => name !== model.name) : same) : [...same, model.name].slice(-3);
-    if (!same.length) s.text = box.value = (say.samples[model.source] || say.samples[""])[0];
+    const left = s.models.filter((name) => name !== model.name);
+    s.models = s.models.includes(model.name) ? (left.length ? left : s.models) : [...s.models, model.name].slice(-4);
     drawModels(); change();
   }
 
-  let views = [];
+  let view = null;
   function draw() {
-    for (const view of views) view.destroy();
-    views = [];
-    const found = m.answer.translations, main = found.find((one) => attending(one.model)) || found[0], rest = found.filter((one) => one !== main);
-    const chosen = main.candidates[Math.min(s.pick, main.candidates.length - 1)], drawn = h("div", { class: "st-view st-align" });
-    out.replaceChildren(
-      h("div", { class: "st-split" },
-        h("div", { class: "st-flow" }, h("p", { class: "st-result", "data-result": "", text: chosen.text || "…" }), chosen.payload ? drawn : h("p", { class: "st-hint", text: say.noAlignment })),
-        h("div", { class: "st-flow" }, card(say.beam, h("ol", { class: "st-alts" }, main.candidates.map((one, i) => h("li", {}, h("button", { type: "button", "aria-pressed": String(i === Math.min(s.pick, main.candidates.length - 1)), onclick: () => { s.pick = i; draw(); }, }, h("span", { text: one.text || "…" }), h("span", { class: "rv-num", title: say.logProb, text: number(one.log_prob, 2) })))))),
-          rest.map((one) => card(attending(one.model) ? one.model : say.fixed(one.model), h("p", { class: "st-formula", "data-other": one.model, text: one.candidates[0].text || "…" }), h("p", { class: "st-hint", text: attending(one.model) ? `log p ${number(one.candidates[0].log_prob, 2)}` : say.fixedWhy }))),
-          lengths(studio, say, able, s.models))));
-    if (chosen.payload) window.regardView(drawn, chosen.payload, { lang: studio.lang, theme: studio.theme, alignment: true, onState: (state) => studio.switchTo({ lang: state.lang, theme: state.theme === "auto" ? null : state.theme }) }).then((view) => views.push(view));
+    if (view) view.destroy();
+    view = null;
+    const found = m.answer.translations;
+    const main = found.find((one) => one.model === s.main && !one.refused) || found.find((one) => !one.refused && named(one.model)?.attention) || found[0];
+    const parts = main.parts || [{ text: m.answer.text, candidates: main.candidates }], part = parts[Math.min(s.part, parts.length - 1)];
+    const at = Math.min(s.pick, part.candidates.length - 1), chosen = part.candidates[at], drawn = h("div", { class: "st-view st-align" });
+    const whole = parts.length > 1 ? main.candidates[0].text : chosen.text;
+    const soft = m.answer.hard && m.soft && m.soft.text === m.answer.text ? m.soft.translations.find((one) => one.model === main.model) : null;
+    const left = h("div", { class: "st-flow st-reading" },
+      h("div", {}, h("p", { class: "st-hint" }, h("b", { text: main.model }), ` · ${role(named(main.model))}`), h("p", { class: "st-result", "data-result": "", text: whole || "…" }),
+        soft && soft.candidates[0] && named(main.model).attention ? h("p", { class: "st-hint", "data-soft": "", text: say.withSoft(soft.candidates[0].text) }) : null, notes(main)),
+      parts.length > 1 ? h("div", { class: "st-row", role: "group", "aria-label": say.parts(parts.length) }, h("span", { class: "st-label", text: say.parts(parts.length) }), parts.map((one, i) => h("button", { type: "button", class: "st-chip", "aria-pressed": String(one === part), onclick: () => { s.part = i; s.pick = 0; draw(); }, text: one.text }))) : null,
+      parts.length > 1 ? h("p", { class: "st-formula", text: chosen.text }) : null,
+      chosen.payload ? drawn : h("p", { class: "st-hint", text: say.noAlignment }));
+    const right = h("div", { class: "st-flow" }, found.length > 1 ? together(found, main) : null, beam(part, at));
+    out.replaceChildren(h("div", { class: "st-split" }, left, right), byLength(say, able.filter((model) => model.source === named(main.model).source)) || "");
     line.draw();
+    if (chosen.payload) {
+      const options = { lang: studio.lang, theme: studio.theme, alignment: true, onState: (state) => studio.switchTo({ lang: state.lang, theme: state.theme === "auto" ? null : state.theme }) };
+      window.regardView(drawn, chosen.payload, options).then((made) => { if (drawn.isConnected) view = made; else if (made) made.destroy(); });
+    }
   }
-  const line = foot(studio.say.shell, { code: () => `regard translate "${s.text.replaceAll('"', '\\"')}" --model ${s.models[0]} --n-best ${s.width} --html alignment.html`, saves: { json: () => m.answer } });
-  const controls = h("div", { class: "st-bar" }, choice(say.attention, [["soft", say.soft, say.softTitle], ["hard", say.hard, say.hardTitle]], s.hard ? "hard" : "soft", (v) => { s.hard = v === "hard"; change(); }).element);
-  room.append(h("div", { class: "st-ask" }, box, h("div", { class: "st-bar" }, models, controls), examples, wrong.element, bar.element), out, line.element);
+  // What a model could not read.
+  function notes(one) {
+    const n = one.notes, code = named(one.model).source, reads = say.languages[code] || "";
+    if (!n) return null;
+    const text = n.share > 0.5 ? say.mostlyUnknown(one.model, reads) : n.unknown ? say.unknown([...n.unknown].join(" ")) : n.foreign ? say.foreign(one.model, reads) : "";
+    return text ? h("p", { class: "st-problem", role: "status", "data-note": "", text }) : null;
+  }
+  // The same text by every model chosen; the one pressed is the one drawn.
+  function together(found, main) {
+    const line = (one) => {
+      if (one.refused) { const told = problem(studio.say); told.show(one.refused); return h("li", { "data-other": one.model }, h("b", { text: one.model }), told.element); }
+      return h("li", {}, h("button", { type: "button", class: "st-rival", "data-other": one.model, "aria-pressed": String(one === main), onclick: () => { s.main = one.model; s.pick = 0; s.part = 0; keep(); draw(); } },
+        h("span", { class: "st-hint" }, h("b", { text: one.model }), ` · ${role(named(one.model))}`), h("span", { class: "st-said", text: one.candidates[0].text || "…" })));
+    };
+    return card(say.together, h("ul", { class: "st-alts" }, found.map(line)), found.some((one) => !named(one.model).attention) ? h("p", { class: "st-hint", text: say.fixedWhy }) : null);
+  }
+  const beam = (part, at) => card(say.beam, h("ol", { class: "st-alts" }, part.candidates.map((one, i) => h("li", {}, h("button", { type: "button", "aria-pressed": String(i === at), onclick: () => { s.pick = i; draw(); } }, h("span", { text: one.text || "…" }), h("span", { class: "rv-num", title: `${say.logProb} ${fixed2(one.log_prob)}`, text: fixed2(one.score) }))))), h("p", { class: "st-hint", text: say.ranked }));
+
+  const line = foot(studio.say.shell, { code: () => `regard translate "${s.text.trim().replaceAll('"', '\\"').replaceAll("\n", " ")}" --model ${s.main || s.models[0]} --n-best ${s.width} --html alignment.html`, saves: { json: () => m.answer } });
+  const attention = choice(say.attention, [["soft", say.soft, say.softTitle], ["hard", say.hard, say.hardTitle]], s.hard ? "hard" : "soft", (v) => { s.hard = v === "hard"; change(); });
+  room.append(h("div", { class: "st-ask" }, box, h("div", { class: "st-bar" }, languages.length > 1 ? from.element : null, attention.element, models), examples, wrong.element, bar.element), out, line.element);
   (async () => {
     if (!m.answer && !s.text) {
       const first = studio.known.first.translate || (await get("/api/first/translate").catch(() => null));
-      if (first && first.asked) { s.text = box.value = first.asked.text; s.models = first.asked.models; m.answer = first.answer; if (first.refused) wrong.show({ ...first.refused, code: first.refused.code }); }
+      if (first && first.asked) { s.text = first.asked.text; s.models = first.asked.models; if (first.answer) take(first.answer); if (first.refused) wrong.show(first.refused); m.refused = !!first.refused; }
     }
-    if (!s.models.length) s.models = [able[0].name];
-    drawModels();
-    if (m.answer) { draw(); studio.keep({ text: s.text, models: s.models.join(","), hard: s.hard || null }); studio.ready(); } else change();
+    if (!s.models.length) s.models = usual(s.text && languages.includes(spoken(s.text)) ? spoken(s.text) : languages[0]);
+    s.text ||= (say.samples[language()] || say.samples[""])[0];
+    box.value = s.text;
+    drawModels(); keep();
+    if (m.answer) { draw(); studio.ready(); } else if (m.refused) { m.refused = false; studio.ready(); } else go();
   })();
-  return { leave() { clearTimeout(timer); for (const view of views) view.destroy(); } };
-}
-
-// How good each is by the length of the sentence, as its card says; the fixed context falls off where attention does not.
-function lengths(studio, say, able, chosen) {
-  const language = able.find((model) => chosen.includes(model.name))?.source;
-  const told = able.filter((model) => model.source === language && Object.keys(model.lengths).length);
-  const common = told.length ? Object.keys(told[0].lengths).map((set) => [set, told.filter((model) => model.lengths[set])]).sort((a, b) => b[1].length - a[1].length)[0] : null;
-  if (!common) return null;
-  const looks = ["a", "c", "b", "e"];
-  return card(say.byLength, chart({ title: common[0], x: { label: say.sourceLength }, y: { label: "BLEU", low: 0 }, width: 420, height: 260,
-    series: common[1].map((model, i) => ({ name: model.name, look: model.attention ? looks[i % 4] : "d", dashed: !model.attention, dots: true, points: model.lengths[common[0]].map((row) => [(row.least + row.most) / 2, row.bleu]) })) }).element);
+  return { leave() { clearTimeout(timer); if (running) running.cancel(); if (view) view.destroy(); } };
 }

@@ -1,6 +1,6 @@
 // Beside the steps: a dict and a soft look-up, why √d, one desk under several questions, questions to think about, words and symbols.
 
-import { h, number } from "./dom.js";
+import { h, marked, number } from "./dom.js";
 import { ask, latest } from "./server.js";
 import { card, choice, slider, problem } from "./widgets.js";
 
@@ -69,7 +69,7 @@ function quiz(say, given) {
     const fields = question.parts.map((part, i) => {
       const box = h("select", { "data-right": part.right, "aria-label": `${question.ask} ${part.name}`, onchange: () => { (given[n] ||= [])[i] = box.value; check(); } }, h("option", { value: "", text: say.pick }), part.options.map((text, o) => h("option", { value: o, text })));
       box.value = (given[n] || [])[i] || "";
-      return h("label", { class: "st-field" }, h("span", { text: part.name }), box);
+      return h("label", { class: "st-field" }, part.name ? h("span", { text: part.name }) : null, box);
     });
     check();
     return h("li", {}, h("p", { text: question.ask }), h("div", { class: "st-row" }, fields), said);
@@ -78,7 +78,7 @@ function quiz(say, given) {
 }
 
 function symbols(say) {
-  const table = h("table", { class: "st-table" }, h("thead", {}, h("tr", {}, say.heads.map((text) => h("th", { scope: "col", text })))), h("tbody", {}, say.rows.map((row) => h("tr", {}, row.map((text, i) => h(i ? "td" : "th", i ? { text } : { scope: "row", text }))))));
+  const table = h("table", { class: "st-table" }, h("thead", {}, h("tr", {}, say.heads.map((text) => h("th", { scope: "col", text })))), h("tbody", {}, say.rows.map((row) => h("tr", {}, row.map((text, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }, marked(text)))))));
   const element = card(say.title, h("p", { class: "st-hint", text: say.about }), h("div", { class: "st-scroll" }, table));
   element.classList.add("st-wide");
   return element;

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..library import Library, check
+from ..library import Library, Model, check
 from ..memory import free_bytes, refuse_above
 from ..worker import Progress
 
@@ -46,7 +47,7 @@ class Bench:
     def __init__(self, library: Library, progress: Progress, threads: int = 1) -> None:
         self.library, self.progress, self._threads = library, progress, threads
         self._opened, self._translators, self._labels = Shelf(MOST_MODELS), Shelf(MOST_MODELS), Shelf(MOST_MODELS)
-        self._sights = Shelf(MOST_SIGHTS)
+        self._inputs, self._sights = Shelf(MOST_SIGHTS), Shelf(MOST_SIGHTS)
         self._numbers = 0
 
     def threads_for(self, tokens: int) -> None:
@@ -60,13 +61,19 @@ class Bench:
         from ...sight.opening import open_model
 
         model = self.library.find(name)
-        return self._opened.get_or(name, lambda: self._fits(model.path) or open_model(model.path))  # type: ignore[no-any-return]
+        return self._opened.get_or(name, lambda: open_model(self._path(model)))  # type: ignore[no-any-return]
+
+    def encoded(self, name: str, text: str) -> Any:
+        """What the model is called with to read a text. A translator has to write a translation first, so that is made once."""
+        if self.library.find(name).kind != "translator":
+            return self.opened(name).encode(text)
+        return self._inputs.get_or(f"{name}\n{text}", lambda: self.opened(name).encode(text))
 
     def translator(self, name: str) -> Translations:
         from ...training.tasks.translation import Translations
 
         model = self.library.find(name)
-        return self._translators.get_or(name, lambda: self._fits(model.path) or Translations.open(model.path))  # type: ignore[no-any-return]
+        return self._translators.get_or(name, lambda: Translations.open(self._path(model)))  # type: ignore[no-any-return]
 
     def labels(self, name: str) -> Labels | None:
         """What the model's heads do, where that can be told."""
@@ -90,8 +97,10 @@ class Bench:
         return self._sights.get(number)
 
     @staticmethod
-    def _fits(path: Any) -> None:
-        """Weights are read as float32: up to twice their file. Refuse before reading what cannot fit."""
+    def _path(model: Model) -> Path:
+        """Where to read a model from, once its files are known to be its own and to fit: as float32 they take up to twice their size."""
+        path = model.check()
         check(path)
         files = [path] if path.is_file() else list(path.glob("*.safetensors"))
         refuse_above(free_bytes(), 3 * sum(file.stat().st_size for file in files), "opening the model")
+        return path

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import time
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch import Tensor
 from ..memory import free_bytes, look_bytes, refuse_above
 from ..refusal import Refusal
 from .bench import Bench
+
+if TYPE_CHECKING:
+    from ...training.tasks.translation import Translations
 
 MOST_TOKENS = 100_000
 SHOWN = 6  # candidates for the next token
@@ -90,12 +94,14 @@ def _inputs(bench: Bench, model: str, text: str) -> tuple[Any, int]:
     """What the model is called with, cut to what it and the studio can read, and how many tokens there were."""
     from ...sight.opening import cut
 
-    opened = bench.opened(model)
+    opened, left_out = bench.opened(model), 0
     try:
-        inputs = opened.encode(text)
+        if bench.library.find(model).kind == "translator":
+            text, left_out = _beginning(bench.translator(model), text)
+        inputs = bench.encoded(model, text)
     except ValueError as error:
         raise Refusal("invalid", str(error)) from error
-    whole = _length(inputs)
+    whole = _length(inputs) + left_out
     if not whole:
         raise Refusal("invalid", "the text has no tokens; give at least one word")
     most = min(MOST_TOKENS, opened.limit or MOST_TOKENS)
@@ -104,6 +110,14 @@ def _inputs(bench: Bench, model: str, text: str) -> tuple[Any, int]:
     refuse_above(free_bytes(), look_bytes(opened.model, min(whole, most)), f"reading {min(whole, most):,} tokens")
     bench.threads_for(min(whole, most))
     return inputs, whole
+
+
+def _beginning(opened: Translations, text: str) -> tuple[str, int]:
+    """As much of a text as a translator was trained on, since it must translate what it reads; and how many tokens are left out."""
+    if opened.fits(text):
+        return text, 0
+    end = bisect.bisect_left(range(len(text)), True, key=lambda size: not opened.fits(text[: size + 1]))
+    return text[:end], len(opened.encode([text])[0]) - len(opened.encode([text[:end]])[0])
 
 
 def _length(inputs: Any) -> int:

@@ -5,6 +5,7 @@ Axes: n sentences, l layers, D width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,16 +18,14 @@ from .bench import Bench
 
 def meanings(bench: Bench, model: str, word: str, sentences: list[str]) -> dict[str, Any]:
     """The word's vector in each sentence after every layer, in the plane that shows most of how they differ, and their cosines."""
-    opened = bench.opened(model)
-    stack = _stack(opened.model)
     bench.threads_for(1)
     vectors, pieces = [], []
     for sentence in sentences:
-        inputs = opened.encode(sentence)
-        tokens, source = opened.tokens(inputs)
-        shown, places = _places((source or tokens or [[]])[0], sentence, word)
-        refuse_above(free_bytes(), look_bytes(opened.model, len(shown)), "these sentences")
-        states = _states(bench, opened, stack, inputs)  # (l + 1) × (L, D)
+        module, tokens, read = _reading(bench, model, sentence)
+        shown, places = _places(model, tokens, sentence, word)
+        refuse_above(free_bytes(), look_bytes(module, len(shown)), "these sentences")
+        with bench.progress.over(module):
+            states = _states(_stack(module), read)  # (l + 1) × (L, D)
         vectors.append(torch.stack([state[places].double().mean(0) for state in states]))  # (l + 1, D)
         pieces.append({"tokens": shown, "places": places})
     x = torch.stack(vectors, 1)  # (l + 1, n, D)
@@ -45,15 +44,31 @@ def meanings(bench: Bench, model: str, word: str, sentences: list[str]) -> dict[
     }
 
 
+def _reading(bench: Bench, model: str, sentence: str) -> tuple[nn.Module, list[str], Callable[[], Any]]:
+    """The model, its tokens of a sentence, and how it is made to read them. A translator reads without writing a translation."""
+    if bench.library.find(model).kind == "translator":
+        translator = bench.translator(model)
+        reader: Any = translator.model.eval()
+        ids = translator.encode([sentence])[0]
+        source, length = torch.tensor([ids]), torch.tensor([len(ids)])
+        return reader, [translator.source.piece(i) for i in ids], lambda: reader.encode(source, length)
+    opened = bench.opened(model)
+    inputs = opened.encode(sentence)
+    tokens, source_tokens = opened.tokens(inputs)
+    return opened.model, (source_tokens or tokens or [[]])[0], lambda: opened(inputs)
+
+
 def _stack(model: nn.Module) -> list[nn.Module]:
-    """The layers whose outputs are the word's vectors: the first longest list of like modules (an encoder before its decoder)."""
-    stacks = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList) and len({type(one) for one in module}) == 1]
+    """The layers whose outputs are the word's vectors: the longest list of like modules, a translator's encoder before its decoder."""
+    lists = [(name, list(module)) for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
+    stacks = [(name, layers) for name, layers in lists if len({type(layer) for layer in layers}) == 1]
+    stacks = [(name, layers) for name, layers in stacks if "encoder" in name.split(".")] or stacks
     if not stacks:
         raise Refusal("unseen", f"{type(model).__name__} has no list of layers to read vectors from", name=type(model).__name__)
-    return max(stacks, key=len)
+    return max((layers for _, layers in stacks), key=len)
 
 
-def _states(bench: Bench, opened: Any, stack: list[nn.Module], inputs: Any) -> list[Tensor]:
+def _states(stack: list[nn.Module], read: Callable[[], Any]) -> list[Tensor]:
     """What goes into the first layer and what comes out of each: (L, D)."""
     found: list[Tensor] = []
 
@@ -68,15 +83,14 @@ def _states(bench: Bench, opened: Any, stack: list[nn.Module], inputs: Any) -> l
 
     hooks = [stack[0].register_forward_pre_hook(before, with_kwargs=True), *(layer.register_forward_hook(after) for layer in stack)]
     try:
-        with bench.progress.over(opened.model):
-            opened(inputs)
+        read()
     finally:
         for hook in hooks:
             hook.remove()
     return found
 
 
-def _places(tokens: list[str], sentence: str, word: str) -> tuple[list[str], list[int]]:
+def _places(name: str, tokens: list[str], sentence: str, word: str) -> tuple[list[str], list[int]]:
     """The tokens as people read them, and which of them the word is made of (its last occurrence)."""
     from ...sight.pieces import read_pieces
 
@@ -88,7 +102,9 @@ def _places(tokens: list[str], sentence: str, word: str) -> tuple[list[str], lis
         text += written
     begin = text.rfind(word.lower().replace(" ", ""))
     if begin < 0:
-        raise Refusal("invalid", f"{word!r} was not found among the model's tokens of {sentence!r}", word=word)
+        raise Refusal(
+            "no_word", f"{word!r} was not found among the tokens {name} has of {sentence!r}", name=name, word=word, sentence=sentence
+        )
     places = sorted(set(where[begin : begin + len(word.replace(" ", ""))]))
     first, last = places[0], places[-1]
     while last + 1 < len(pieces) and pieces[last + 1].part is not None and (pieces[last + 1].part or (1, 1))[0] > 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,37 +15,73 @@ from torch import Tensor, nn
 from ..refusal import Refusal
 from .bench import Bench
 
+if TYPE_CHECKING:
+    from ...training.tasks.translation import Translated, Translations
+
 COLD = 1e-4  # the temperature of hard attention: its weights are one-hot to the last digit shown
 
 
 def translate(bench: Bench, models: list[str], text: str, width: int = 4, hard: bool = False) -> dict[str, Any]:
-    """Every model's translations of one text, best first; the best with its alignment as the page draws it."""
-    found = []
+    """Every model's translations of one text, best first; the best with its alignment as the page draws it.
+
+    A model that cannot be opened is told beside the others; if it is the only one, it is the answer.
+    """
+    found: list[dict[str, Any]] = []
     bench.threads_for(1)
     for place, name in enumerate(models):
         if bench.library.find(name).kind != "translator":
             raise Refusal("invalid", f"{name} is no translator", name=name)
-        opened = bench.translator(name)
+        try:
+            opened = bench.translator(name)
+        except Refusal as refusal:
+            if len(models) == 1:
+                raise
+            found.append({"model": name, "candidates": [], "refused": refusal.plain()})
+            continue
         share = 1 / len(models)
         with bench.progress.over(opened.model, passes=40, begin=place * share, end=(place + 1) * share), _attending(opened.model, hard):
-            candidates = opened.translate([text], width=width, n_best=width, align=True)[0]
-        found.append({"model": name, "candidates": [_shown(candidate) for candidate in candidates]})
+            found.append(
+                {"model": name, **_translated(opened, text, width), "notes": _notes(bench.library.find(name).source, opened, text)}
+            )
     return {"text": text, "hard": hard, "translations": found}
 
 
-def _shown(candidate: Any) -> dict[str, Any]:
+def _translated(opened: Translations, text: str, width: int) -> dict[str, Any]:
+    """The translations of a text; of one longer than the model was trained on, also those of its sentences, which have alignments."""
+    from ...text.sentences import split_to_fit
+
+    sentences = [text] if opened.fits(text) else split_to_fit(text, opened.fits)
+    parts = opened.translate(sentences, width=width, n_best=width, align=True)
+    shown = [[_shown(candidate) for candidate in part] for part in parts]
+    if len(parts) == 1:
+        return {"candidates": shown[0]}
+    whole = [{"text": " ".join(one["text"] for one in row), "payload": None, "weights": None} for row in zip(*shown, strict=False)]
+    return {"candidates": whole, "parts": [{"text": one, "candidates": row} for one, row in zip(sentences, shown, strict=True)]}
+
+
+def _notes(source: str, opened: Translations, text: str) -> dict[str, Any]:
+    """What the model could not read: characters it never saw and their share of the text, and whether it looks like another language."""
+    from ...zoo.language import foreign
+    from ...zoo.long_text import unknown_characters
+
+    strange, share = unknown_characters(opened, text)
+    return {"unknown": "".join(strange[:20]), "share": round(share, 3), "foreign": foreign(text, source)}
+
+
+def _shown(candidate: Translated) -> dict[str, Any]:
     from ...sight.payload import pair_payload
 
-    alignment = candidate.alignment
-    drawn = alignment is not None and candidate.target_words and candidate.source_words
-    payload = pair_payload(alignment, candidate.target_words, candidate.source_words, title=candidate.text) if drawn else None
+    alignment, payload, weights = candidate.alignment, None, None
+    if alignment is not None and candidate.target_words and candidate.source_words:
+        payload = pair_payload(alignment, candidate.target_words, candidate.source_words, title=candidate.text)
+        weights = [[round(w, 5) for w in row] for row in alignment.tolist()]
     return {
         "text": candidate.text,
         "score": round(candidate.score, 4),
         "log_prob": round(candidate.log_prob, 4),
         "source": candidate.source_words,
         "target": candidate.target_words,
-        "weights": [[round(w, 5) for w in row] for row in alignment.tolist()] if drawn else None,
+        "weights": weights,
         "payload": payload,
     }
 
