@@ -63,6 +63,24 @@ def test_fluffy_follows_the_words_and_not_their_places() -> None:
     assert forest[6] > 0.45
 
 
+def test_a_learnt_head_looks_at_the_adjectives_it_was_never_shown_with_their_nouns() -> None:
+    r = result("learned_head")
+    weight = {(q, k): r.weights[i][j] for i, q in enumerate(r.words) for j, k in enumerate(r.words)}
+    assert weight["creature", "fluffy"] + weight["creature", "blue"] > 0.9
+    assert min(weight["creature", "fluffy"], weight["creature", "blue"]) > 0.25
+    assert weight["forest", "verdant"] > 0.7
+    assert r.named == {"creature": ["fluffy", "blue"], "forest": ["verdant"]}
+    assert r.share_before < 0.4
+    assert r.share[-1] > 0.85
+    assert r.right > 0.98
+    assert r.row_error < 1e-5
+    demo = import_module("regard.demos.learned_head")
+    ids, described, _, _ = demo.Grammar(seed=1).batch(2000)
+    told = {(demo.VOCABULARY[ids[i, j]], demo.ADJECTIVES[a]) for i, j, a in described.nonzero().tolist()}
+    assert len(told) == len(demo.NOUNS) * len(demo.ADJECTIVES) - len(demo.UNSEEN)
+    assert not told & demo.UNSEEN
+
+
 def test_why_sqrt_d() -> None:
     r = result("why_sqrt_d")
     assert all(d * 0.7 < v < d * 1.4 for d, v in zip(r.widths, r.dot_variance, strict=True))

@@ -10,6 +10,7 @@ from importlib import import_module
 
 DEMOS: dict[str, str] = {
     "fluffy": "a hand-built head: nouns look back at their adjectives",
+    "learned_head": "the same head learnt from saying which adjectives describe each noun",
     "lookup": "attention is a soft look-up; a dict is its limit as the temperature falls to 0",
     "why_sqrt_d": "without 1/√d the scores' variance grows with d and the softmax's gradient dies",
     "additive_vs_dot": "additive and dot scores: like complexity, dot far faster",
@@ -32,8 +33,8 @@ def play(name: str, argv: Sequence[str] | None = None) -> None:
     >>> play("nothing")
     Traceback (most recent call last):
     ...
-    ValueError: there is no demonstration 'nothing'; choose from fluffy, lookup, why_sqrt_d, additive_vs_dot, factored_bilinear, \
-column_form, key_value, two_queries, hard_attention, heads, self_attention_vs, causal_mask, value_map, long_context
+    ValueError: there is no demonstration 'nothing'; choose from fluffy, learned_head, lookup, why_sqrt_d, additive_vs_dot, \
+factored_bilinear, column_form, key_value, two_queries, hard_attention, heads, self_attention_vs, causal_mask, value_map, long_context
     """
     if name not in DEMOS:
         raise ValueError(f"there is no demonstration {name!r}; choose from {', '.join(DEMOS)}")
