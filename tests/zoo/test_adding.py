@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import os
 import pickle
 from pathlib import Path
 
@@ -104,6 +105,16 @@ def test_a_truncated_gguf_file_is_not_added(home, tmp_path):
     with pytest.raises(ValueError, match="not a whole one"):
         add(file)
     assert nothing_left(home)
+
+
+def test_what_a_killed_try_left_is_cleared_by_the_next(home, tmp_path):
+    old, young = home / ".mine-old", home / ".mine-young"
+    for left in (old, young):
+        left.mkdir(parents=True)
+        (left / "half.safetensors").touch()
+    os.utime(old, (0, 0))
+    add(gpt_folder(tmp_path / "mine"))
+    assert sorted(path.name for path in home.iterdir()) == [".mine-young", "mine"]
 
 
 def test_names_are_checked_and_shipped_models_stay(tmp_path):

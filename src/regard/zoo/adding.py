@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,6 +75,9 @@ def add(what: str | Path, *, name: str | None = None, tell: Callable[[str], None
     if called in {entry.name for entry in entries()}:
         raise ValueError(f"there already is a model {called!r}; remove it first, or choose another name with --name")
     home().mkdir(parents=True, exist_ok=True)
+    for left in home().glob(f".{called}-*"):  # of an earlier try that was killed; a younger one may still be at work
+        if time.time() - left.stat().st_mtime > 3600:
+            shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f".{called}-", dir=home()) as temporary:
         draft = Path(temporary) / called
         if package is not None:
