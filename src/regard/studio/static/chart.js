@@ -2,7 +2,8 @@
 
 import { h, svg, number, short } from "./dom.js";
 
-const W = 560, H = 320, LEFT = 64, TOP = 16, BOTTOM = 44;
+const W = 560, H = 320, LEFT = 64, TOP = 28, BOTTOM = 44;
+export const narrow = () => window.innerWidth < 700;
 
 function ticks(low, high, log) {
   if (log) {
@@ -22,6 +23,7 @@ function ticks(low, high, log) {
 // ends: lines are named where they end instead of in a legend.
 export function chart({ title, label = title, x, y, series, width = W, height = H, extra = null, marks = null, ends = false, legend = !ends, within = [] }) {
   const RIGHT = ends ? 56 : 16;
+  if (narrow() && width > 440) [width, height] = [380, Math.min(height, 280)]; // a phone's chart keeps its letters readable
   const all = [...series, ...within].flatMap((s) => s.points.filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b) && (!x.log || a > 0) && (!y.log || b > 0)));
   const xs = all.map((p) => p[0]), ys = all.map((p) => p[1]);
   const xl = x.low ?? Math.min(...xs), xh = x.high ?? Math.max(...xs);
@@ -35,7 +37,7 @@ export function chart({ title, label = title, x, y, series, width = W, height = 
     ticks(yl, yh, y.log).map((v) => [svg("line", { x1: LEFT, x2: width - RIGHT, y1: Y(v), y2: Y(v) }), svg("text", { x: LEFT - 8, y: Y(v) + 4, "text-anchor": "end", text: showY(v) })]),
     (x.ticks || ticks(xl, xh, x.log)).map((v) => svg("text", { x: X(v), y: height - BOTTOM + 18, "text-anchor": "middle", text: showX(v) })),
     svg("text", { class: "ch-name", x: (LEFT + width - RIGHT) / 2, y: height - 6, "text-anchor": "middle", text: x.label }),
-    svg("text", { class: "ch-name", x: 4, y: TOP - 4, "text-anchor": "start", text: y.label }));
+    svg("text", { class: "ch-name", x: 4, y: 12, "text-anchor": "start", text: y.label }));
   const lines = series.map((s) => {
     const inside = s.points.filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b) && (!x.log || a > 0) && (!y.log || b > 0));
     return svg("g", { class: `ch-series ch-${s.look}${s.dashed ? " ch-dashed" : ""}` },

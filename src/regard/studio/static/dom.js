@@ -43,8 +43,9 @@ export function short(value, unit = "") {
 }
 export function time(seconds) { return seconds >= 1 ? `${number(seconds, 2)} s` : seconds >= 1e-3 ? `${number(seconds * 1e3, 2)} ms` : `${number(seconds * 1e6, 1)} µs`; }
 
-// Names with subscripts as people write them: W_Q, d_model, s_{i−1}.
-export const marked = (text) => text.split(/_(\{[^}]*\}|[A-Za-z]+|\d+)/).map((part, i) => (i % 2 ? h("sub", { text: part.replace(/[{}]/g, "") }) : part)).filter((part) => part !== "");
+// Names with subscripts as people write them: W_Q, d_model, and the small letters of sᵢ₋₁, which few fonts draw well.
+const LOW = { "ᵢ": "i", "ⱼ": "j", "ₖ": "k", "ₙ": "n", "₋": "−", "₁": "1" };
+export const marked = (text) => text.replace(/[ᵢⱼₖₙ₋₁]+/g, (low) => `_{${[...low].map((c) => LOW[c]).join("")}}`).split(/_(\{[^}]*\}|[A-Za-z]+|\d+)/).map((part, i) => (i % 2 ? h("sub", { text: part.replace(/[{}]/g, "") }) : part)).filter((part) => part !== "");
 
 // Formulas as real maths: "softmax(q k^T / sqrt d)" would be a language of its own, so they are built from parts.
 export const formula = (...parts) => math("math", { displaystyle: "true" }, math("mrow", {}, parts));

@@ -3,7 +3,7 @@
 import { h, svg, number } from "./dom.js";
 import { job } from "./server.js";
 import { card, problem, progress, select, slider } from "./widgets.js";
-import { chart } from "./chart.js";
+import { chart, narrow } from "./chart.js";
 
 const LOOKS = ["a", "b", "c", "e", "d", "a"];
 const STEP = 350; // milliseconds a layer is shown while walking
@@ -53,24 +53,30 @@ export function meanings(studio, memory, able) {
 
   function draw() {
     const a = n.answer, last = a.layers.length - 1, layer = n.layer === null ? last : Math.min(n.layer, last);
-    const reach = Math.max(1e-6, ...a.layers.flat(2).map(Math.abs)), X = (v) => 280 + (200 * v) / reach, Y = (v) => 200 - (160 * v) / reach;
+    const reach = Math.max(1e-6, ...a.layers.flat(2).map(Math.abs)), [wide, spread] = narrow() ? [380, 150] : [640, 120];
+    const X = (v) => wide / 2 + (spread * v) / reach, Y = (v) => 200 - (165 * v) / reach;
     const trail = (i) => svg("g", { class: `ch-series ch-${LOOKS[i]}` },
       svg("path", { d: a.layers.slice(0, layer + 1).map((points, l) => `${l ? "L" : "M"}${X(points[i][0])} ${Y(points[i][1])}`).join("") }),
       a.layers.slice(0, layer + 1).map((points, l) => svg("circle", { cx: X(points[i][0]), cy: Y(points[i][1]), r: l === layer ? 7 : 2.5 })));
-    const name = (one, i) => { const [x, y] = a.layers[layer][i]; return svg("text", { x: Math.min(540, Math.max(20, X(x))), y: Y(y) + (y > 0 ? -14 : 26), "text-anchor": ["start", "middle", "end"][1 + Math.round((0.99 * x) / reach)], text: one.text.length > 26 ? one.text.slice(0, 25) + "…" : one.text }); };
-    const plane = svg("svg", { viewBox: "0 0 560 400", class: "st-plane", role: "img", "aria-label": say.plane }, svg("path", { class: "st-ring", d: "M20 200H540M280 10V390" }), a.sentences.map((_, i) => trail(i)), a.sentences.map(name));
+    // Sentences stand outside of their points, away from the trails, and not on top of each other.
+    const names = [-1, 1].flatMap((side) => {
+      let above = -99;
+      return a.layers[layer].map(([x, y], i) => [i, x, Y(y) + 5]).filter(([, x]) => (x < 0 ? -1 : 1) === side).sort((p, q) => p[2] - q[2])
+        .map(([i, x, at]) => svg("text", { x: X(x) + 13 * side, y: (above = Math.max(at, above + 20)), "text-anchor": side < 0 ? "end" : "start", text: narrow() ? String(i + 1) : `${i + 1}  ${short(a.sentences[i].text)}` }));
+    });
+    const plane = svg("svg", { viewBox: `0 0 ${wide} 400`, class: "st-plane", role: "img", "aria-label": say.plane }, svg("path", { class: "st-ring", d: `M10 200H${wide - 10}M${wide / 2} 10V390` }), a.sentences.map((_, i) => trail(i)), names);
     const pairs = a.sentences.flatMap((_, i) => a.sentences.slice(i + 1).map((_, k) => [i, i + 1 + k])).slice(0, 6);
     const cosines = chart({ title: say.cosine, x: { label: say.layer, ticks: a.cosine.map((_, l) => l), show: String }, y: { label: "cos", high: 1 }, width: 560, height: 300, ends: true,
       series: pairs.map(([i, j]) => ({ name: `${i + 1} · ${j + 1}`, look: "d", dots: true, points: a.cosine.map((grid, l) => [l, grid[i][j]]) })) });
     const walk = slider(say.layer, { low: 0, high: last, value: layer, step: 1, show: (v) => (v === 0 ? say.before : String(v)) }, (v) => { stop(); go(v); focus("input[type=range]"); });
     const play = h("button", { type: "button", class: "rv-plain", "data-walk": "", onclick: () => { if (walking) stop(); else start(); draw(); focus("[data-walk]"); }, text: walking ? say.pause : say.walk });
-    const shown = (one, i) => h("li", {}, h("i", { class: `st-dot ch-fill-${LOOKS[i]}`, "aria-hidden": "true" }), one.tokens.map((token, k) => (one.places.includes(k) ? h("b", { text: token }) : token)).flatMap((piece, k) => (spaced(one) && k ? [" ", piece] : [piece])));
+    const shown = (one, i) => { const at = one.text.toLowerCase().lastIndexOf(a.word.toLowerCase()), end = at + a.word.length; return h("li", {}, `${i + 1}  `, h("i", { class: `st-dot ch-fill-${LOOKS[i]}`, "aria-hidden": "true" }), at < 0 ? one.text : [one.text.slice(0, at), h("b", { text: one.text.slice(at, end) }), one.text.slice(end)]); };
     out.replaceChildren(
       h("figure", { class: "st-figure" }, h("figcaption", {}, h("b", { text: say.planeTitle }), h("small", { text: ` ${say.planeNote}` })), plane, h("div", { class: "st-row" }, walk.element, play)),
-      h("div", { class: "st-flow" }, cosines.element, h("ol", { class: "st-lines" }, a.sentences.map(shown)),
+      h("div", { class: "st-flow" }, cosines.element, h("ul", { class: "st-lines" }, a.sentences.map(shown)),
         h("p", { class: "st-formula", "data-apart": "" }, pairs.slice(0, 3).map(([i, j]) => h("span", { text: `cos(${i + 1}, ${j + 1}): ${number(a.cosine[0][i][j], 3)} → ${number(a.cosine[last][i][j], 3)}` })))));
   }
-  const spaced = (one) => !/[\u3400-\u9fff]/.test(one.text);
+  const short = (text) => (text.length > 23 ? text.slice(0, 22) + "…" : text);
   const go = (v) => { n.layer = v; draw(); };
   const focus = (what) => { const again = out.querySelector(what); if (again) again.focus(); };
   function stop() { clearInterval(walking); walking = 0; }

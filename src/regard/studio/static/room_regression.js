@@ -3,7 +3,7 @@
 import { h, svg, number } from "./dom.js";
 import { ask, latest } from "./server.js";
 import { choice, slider, foot, problem, card } from "./widgets.js";
-import { chart } from "./chart.js";
+import { chart, narrow } from "./chart.js";
 import { heat, legend, shade } from "./heat.js";
 import { readTable } from "./table.js";
 
@@ -54,7 +54,7 @@ export function mount(room, studio) {
   function draw() {
     const f = m.fit, l = m.learn;
     if (!f) return;
-    const [width, height] = room.clientWidth < 700 ? [440, 330] : [860, 440]; // a phone's chart keeps its letters readable
+    const [width, height] = narrow() ? [440, 330] : [860, 440];
     const pair = (xs, ys) => xs.map((x, i) => [x, ys[i]]);
     const row = s.at === null ? Math.round(f.rows.length * 0.55) : Math.min(s.at, f.rows.length - 1);
     const shades = new Map(f.columns.map((column, i) => [column, f.weights[row][i] / Math.max(...f.weights[row])]));
@@ -65,7 +65,7 @@ export function mount(room, studio) {
         ...(l && l.grid.length === f.grid.length ? [{ name: say.learned(number(l.width, 2)), points: pair(l.grid, l.curve), look: "c", dashed: true }] : []), ...(f.truth ? [{ name: say.truth, points: pair(f.grid, f.truth), look: "e", dashed: true }] : [])],
       // Points as blue as the current query looks at them; the query itself is red.
       extra: (X, Y) => svg("g", {}, f.x.map((x, i) => svg("circle", { cx: X(x), cy: Y(f.y[i]), r: 4.5, fill: shade(studio, shades.get(i) || 0).backgroundColor || "var(--page)", stroke: "var(--quiet)", "stroke-width": 1 }))),
-      marks: (X, Y) => [svg("line", { class: "ch-now", x1: X(f.rows[row]), x2: X(f.rows[row]), y1: 16, y2: height - 44 }), svg("circle", { class: "ch-now-dot", cx: X(f.rows[row]), cy: Y(value), r: 5 })],
+      marks: (X, Y) => [svg("line", { class: "ch-now", x1: X(f.rows[row]), x2: X(f.rows[row]), y1: 28, y2: height - 44 }), svg("circle", { class: "ch-now-dot", cx: X(f.rows[row]), cy: Y(value), r: 5 })],
     });
     picture = made.picture;
     picture.addEventListener("pointermove", (event) => { const box = picture.getBoundingClientRect(), x = made.unX(((event.clientX - box.left) / box.width) * width); look(nearest(f.rows, x)); });
@@ -73,7 +73,7 @@ export function mount(room, studio) {
     const map = heat(studio, f.weights, { label: say.matrix, current: row, onlook: look });
     const errors = l ? chart({ title: say.errors, x: { label: "w", log: true, ticks: [0.1, 1, 10, 100].filter((v) => v >= l.widths[0] && v <= l.widths[l.widths.length - 1]), show: (v) => number(v, 1) }, y: { label: say.mse, low: 0, high: Math.max(...l.errors) * 1.05 }, height: 220, width: 420, legend: false,
       series: [{ name: say.errors, points: pair(l.widths, l.errors), look: "a" }],
-      marks: (X, Y) => [svg("line", { x1: X(l.width), x2: X(l.width), y1: 16, y2: 176, stroke: "var(--quiet)", "stroke-dasharray": "4 4" }), svg("circle", { cx: X(Math.max(l.widths[0], s.width)), cy: Y(f.error), r: 5, class: "ch-now-dot" })] }).element : "";
+      marks: (X, Y) => [svg("line", { x1: X(l.width), x2: X(l.width), y1: 28, y2: 176, stroke: "var(--quiet)", "stroke-dasharray": "4 4" }), svg("circle", { cx: X(Math.max(l.widths[0], s.width)), cy: Y(f.error), r: 5, class: "ch-now-dot" })] }).element : "";
     right.replaceChildren(h("figure", { class: "st-figure" }, h("figcaption", {}, h("b", { text: say.matrix }), h("small", { text: ` ${say.matrixNote}` })), map.element, legend(studio, number(map.most, 2))), errors);
     facts.replaceChildren(...[[say.loo, number(f.error, 4), "now"], [say.looLearned, l ? `${number(l.error, 4)}` : "…", "learned"], [say.looAverage, number(f.average_error, 4), "average"], [say.widthLearned, l ? `w = ${number(l.width, 3)}` : "…", "width"]].map(([name, text, key]) => h("div", {}, h("dt", { text: name }), h("dd", { "data-fact": key, text }))));
     line.draw();

@@ -64,7 +64,7 @@ function quiz(say, given) {
       if (!question.parts.every((_, i) => picked[i])) { said.textContent = ""; return; }
       const right = question.parts.every((part, i) => Number(picked[i]) === part.right);
       said.className = `st-said ${right ? "st-right" : ""}`;
-      said.textContent = right ? `✓ ${question.why}` : `✗ ${say.notYet}`;
+      said.replaceChildren(...(right ? marked(`✓ ${question.why}`) : [`✗ ${say.notYet}`]));
     };
     const fields = question.parts.map((part, i) => {
       const box = h("select", { "data-right": part.right, "aria-label": `${question.ask} ${part.name}`, onchange: () => { (given[n] ||= [])[i] = box.value; check(); } }, h("option", { value: "", text: say.pick }), part.options.map((text, o) => h("option", { value: o, text })));

@@ -1,6 +1,6 @@
 // How good translators are by the length of the sentence, as their cards say: the fixed context falls off where attention does not.
 
-import { h, number } from "./dom.js";
+import { h, count, number } from "./dom.js";
 import { card, choice } from "./widgets.js";
 import { chart } from "./chart.js";
 
@@ -19,10 +19,11 @@ export function byLength(say, models) {
       name: model.name, look: model.attention ? LOOKS[look++ % LOOKS.length] : "d", dashed: !model.attention, dots: 4,
       points: model.lengths[set].map((row) => [(row.least + row.most) / 2, row.bleu, `${model.name}, ${say.lengthRow(row.least, row.most, row.sentences)}: BLEU ${number(row.bleu, 1)}`]),
     }));
-    const rows = on(set)[0].lengths[set], same = (row) => (other) => other.least === row.least && other.most === row.most;
+    const groups = on(set)[0].lengths[set], same = (row) => (other) => other.least === row.least && other.most === row.most;
+    const line = (name, cell) => h("tr", {}, h("th", { scope: "row", text: name }), groups.map((row) => h("td", { class: "st-n", text: cell(row) })));
     const table = h("table", { class: "st-table" },
-      h("thead", {}, h("tr", {}, [say.sourceLength, say.sentences, ...on(set).map((model) => model.name)].map((text, i) => h("th", { scope: "col", class: i ? "st-n" : "", text })))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", text: row.least === row.most ? String(row.least) : `${row.least} – ${row.most}` }), h("td", { class: "st-n", text: String(row.sentences) }), on(set).map((model) => { const own = model.lengths[set].find(same(row)); return h("td", { class: "st-n", text: own ? own.bleu.toFixed(1) : "—" }); })))));
+      h("thead", {}, h("tr", {}, h("th", { scope: "col", text: say.sourceLength }), groups.map((row) => h("th", { scope: "col", class: "st-n", text: row.least === row.most ? String(row.least) : `${row.least}–${row.most}` })))),
+      h("tbody", {}, line(say.sentences, (row) => count(row.sentences)), on(set).map((model) => line(model.name, (row) => { const own = model.lengths[set].find(same(row)); return own ? own.bleu.toFixed(1) : "—"; }))));
     place.replaceChildren(chart({ title: "", label: `${say.byLength}, ${set}`, x: { label: say.sourceLength }, y: { label: "BLEU", low: 0 }, width: 560, height: 280, series }).element, h("div", { class: "st-scroll" }, table));
   }
   draw(sets[0]);
