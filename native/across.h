@@ -7,6 +7,15 @@ namespace {
 
 constexpr int kSums = kRows > 4 && kLanes > 4 ? 8 : 4;
 
+// Neighbours added pairwise until one vector holds them all: lane i, and every kSums-th after it, belongs to part i.
+template <int Bit = 1>
+REGARD_INLINE void fold(Float (&part)[kSums]) {
+#pragma GCC unroll 8
+    for (int i = 0; i + Bit < kSums; i += 2 * Bit)
+        part[i] = __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::low) + __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::high);
+    if constexpr (2 * Bit < kSums) fold<2 * Bit>(part);
+}
+
 // to[i] += the sum of v[i]'s lanes, for kRows vectors; kSums of them are reduced at once.
 REGARD_INLINE void add_across(const Float (&v)[kRows], float* to) {
 #pragma GCC unroll 2
@@ -14,17 +23,7 @@ REGARD_INLINE void add_across(const Float (&v)[kRows], float* to) {
         Float part[kSums];
 #pragma GCC unroll 8
         for (int i = 0; i < kSums; ++i) part[i] = from + i < kRows ? v[from + i < kRows ? from + i : 0] : Float{};
-#pragma GCC unroll 3
-        for (int bit = 1; bit < kSums; bit *= 2) {
-            Int own, other;  // lanes with the bit set belong to the second vector
-            for (int i = 0; i < kLanes; ++i) {
-                own[i] = i & bit ? kLanes + i : i;
-                other[i] = i & bit ? kLanes + (i ^ bit) : i ^ bit;
-            }
-#pragma GCC unroll 8
-            for (int i = 0; i + bit < kSums; i += 2 * bit)
-                part[i] = __builtin_shuffle(part[i], part[i + bit], own) + __builtin_shuffle(part[i], part[i + bit], other);
-        }
+        fold(part);
         float sums[kLanes];
         store(sums, part[0]);
         for (int i = 0; i < kSums && from + i < kRows; ++i) {

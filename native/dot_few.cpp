@@ -11,19 +11,14 @@ constexpr int64_t kRun = 128;     // keys taken at a time
 constexpr int kWide = 4;          // vectors of values taken at a time
 constexpr int64_t kTasks = 64;    // wanted over all key heads
 
-// Sixteen dot products' partial vectors, reduced to their sums. Only kLanes at a time on narrower sets.
+// kLanes dot products' partial vectors, reduced to their sums.
+template <int Bit = kLanes / 2>
 REGARD_INLINE Float reduce(Float (&v)[kLanes]) {
-#pragma GCC unroll 4
-    for (int bit = kLanes / 2; bit; bit /= 2) {
-        Int low, high;
-        for (int i = 0; i < kLanes; ++i) {
-            low[i] = i & bit ? kLanes + (i ^ bit) : i;
-            high[i] = i & bit ? kLanes + i : i ^ bit;
-        }
-        // lanes with the bit clear keep sums of the first half's vectors, the others of the second's
+    // lanes with the bit clear keep sums of the first half's vectors, the others of the second's
 #pragma GCC unroll 16
-        for (int i = 0; i < bit; ++i) v[i] = __builtin_shuffle(v[i], v[i + bit], low) + __builtin_shuffle(v[i], v[i + bit], high);
-    }
+    for (int i = 0; i < Bit; ++i)
+        v[i] = __builtin_shuffle(v[i], v[i + Bit], (Int)Partners<Bit>::low) + __builtin_shuffle(v[i], v[i + Bit], (Int)Partners<Bit>::high);
+    if constexpr (Bit > 1) return reduce<Bit / 2>(v);
     return v[0];
 }
 

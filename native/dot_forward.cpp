@@ -122,10 +122,25 @@ struct Forward {
         }
     }
 
-    // Raw products of a row group with Columns vectors of keys, made into scores; the largest of each row joins `best`.
+    // Panels [from, to), seen by every row, of a score that is its raw product. The largest of each row joins `best`.
+    REGARD_INLINE_MEMBER void whole_panels(int64_t from, int64_t to, const float* panel, const float* query, float* scores, Float (&best)[kRows]) const {
+        for (int64_t p = from; p < to; ++p) {
+            Float acc[kRows][2];
+            clear(acc);
+            In::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
+#pragma GCC unroll 16
+            for (int i = 0; i < kRows; ++i) {
+                store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
+                store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
+                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
+            }
+        }
+    }
+
+    // Scores of a row group with Columns vectors of keys, −∞ where hidden.
     template <int Columns>
-    REGARD_INLINE_MEMBER void tile(const Seen& seen, int64_t begin, int64_t v, int64_t pair, const float* key_bias, const float* query, float* scores,
-                                   Float (&best)[kRows]) const {
+    REGARD_APART void part(const Seen& seen, int64_t begin, int64_t v, int64_t pair, const float* key_bias, const float* query,
+                                        float* scores) const {
         const int64_t p = v / 2, offset = v % 2 * kLanes;
         Float acc[kRows][Columns];
         clear(acc);
@@ -143,51 +158,33 @@ struct Forward {
         }
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-            for (int c = 0; c < Columns; ++c) {
-                store(scores + i * kScoreRow + (v + c) * kLanes, acc[i][c]);
-                best[i] = max(best[i], acc[i][c]);
-            }
+            for (int c = 0; c < Columns; ++c) store(scores + i * kScoreRow + (v + c) * kLanes, acc[i][c]);
     }
 
-    void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query, float* scores, float* out) const {
+    REGARD_APART void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query, float* scores, float* out) const {
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
         const float* key_bias = bias.row(row);
-        for (int64_t v = 0; v < kVectors; v += 2) {
-            if (seen.vector[v] && seen.vector[v + 1]) {
-                tile<2>(seen, begin, v, pair, key_bias, query, scores, best);
-            } else if (seen.panel[v / 2]) {
-                tile<1>(seen, begin, v + !seen.vector[v], pair, key_bias, query, scores, best);
+        for (int64_t p = 0; p < kPanels;) {
+            int64_t to = p;
+            while (post.plain && to < kPanels && seen.panel[to] == kAll) ++to;
+            if (to > p) {
+                whole_panels(p, to, key.panel(pair, begin / kPanel), query, scores, best);
+                p = to;
+                continue;
             }
+            for (int64_t v = 2 * p, n = seen.pick(p, v); n; n = 0) {
+                if (n == 2) part<2>(seen, begin, v, pair, key_bias, query, scores);
+                else part<1>(seen, begin, v, pair, key_bias, query, scores);
+                for (; n; --n, ++v)
+                    for (int i = 0; i < kRows; ++i) best[i] = max(best[i], load(scores + i * kScoreRow + v * kLanes));
+            }
+            ++p;
         }
         float decay[kRows];
         const Dropout dropout(a, row);
-        for (int i = 0; i < kRows; ++i) {
-            const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
-            const float safe = now == -INFINITY ? 0.0f : now;
-            decay[i] = before == -INFINITY ? 0.0f : ::exp2f((before - safe) * post.factor);
-            const Float shift = splat(safe * post.factor);
-            Float sum[2] = {Float{}, Float{}};
-            float* s = scores + i * kScoreRow;
-            const uint32_t hash = dropout.row(first + i);
-            const auto weigh = [&](int64_t v, Float& total) __attribute__((always_inline)) {
-                Float weight = exp2(load(s + v * kLanes) * post.factor - shift);
-                total += weight;
-                if (dropout) weight = select(dropout.keeps(hash, begin + v * kLanes), weight, Float{});
-                In::keep(s + v * kLanes / kPair, weight);  // pairs: behind what is still to be read
-            };
-            for (int64_t v = 0; v < kVectors; v += 2) {
-                if (seen.vector[v] && seen.vector[v + 1]) {
-                    weigh(v, sum[0]);
-                    weigh(v + 1, sum[1]);
-                } else if (seen.panel[v / 2]) {
-                    weigh(v + !seen.vector[v], sum[0]);
-                }
-            }
-            state.top[i] = now;
-            state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
-        }
+        if (dropout) weigh<true>(state, seen, begin, first, dropout, best, scores, decay);
+        else weigh<false>(state, seen, begin, first, dropout, best, scores, decay);
         if ((Half || seen.ragged) && touches_dirty(seen, begin, pair)) {
             gather_apart(seen, begin, pair, scores, decay, out);
         } else {
@@ -197,9 +194,49 @@ struct Forward {
         }
     }
 
+    // Scores become weights under the running maximum, which `best` joins.
+    template <bool Drop>
+    REGARD_APART void weigh(State& state, const Seen& seen, int64_t begin, int64_t first, const Dropout& dropout, const Float (&best)[kRows], float* scores,
+               float (&decay)[kRows]) const {
+        const float factor = post.factor;  // here, because the stores below could be to it for all the compiler knows
+        bool whole = true;
+        for (int64_t p = 0; p < kPanels; ++p) whole &= seen.panel[p] == kAll;
+        for (int i = 0; i < kRows; ++i) {
+            const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
+            const float safe = now == -INFINITY ? 0.0f : now;
+            decay[i] = before == -INFINITY ? 0.0f : before == now ? 1.0f : ::exp2f((before - safe) * factor);
+            const Float shift = splat(safe * factor);
+            Float sum[2] = {Float{}, Float{}};
+            float* s = scores + i * kScoreRow;
+            const uint32_t hash = Drop ? dropout.row(first + i) : 0;
+            const auto one = [&](int64_t v, Float& total) __attribute__((always_inline)) {
+                Float weight = exp2(load(s + v * kLanes) * factor - shift);
+                total += weight;
+                if (Drop) weight = select(dropout.keeps(hash, begin + v * kLanes), weight, Float{});
+                In::keep(s + v * kLanes / kPair, weight);  // pairs: behind what is still to be read
+            };
+            for (int64_t v = 0; whole && v < kVectors; v += 2) {
+                one(v, sum[0]);
+                one(v + 1, sum[1]);
+            }
+            for (int64_t p = 0; !whole && p < kPanels; ++p) {
+                int64_t v = 2 * p;
+                const int64_t n = seen.pick(p, v);
+                if (n == 2) {
+                    one(v, sum[0]);
+                    one(v + 1, sum[1]);
+                } else if (n == 1) {
+                    one(v, sum[0]);
+                }
+            }
+            state.top[i] = now;
+            state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
+        }
+    }
+
     // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
     template <int Columns>
-    void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
+    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
         const float* v = value.at(pair) + column;
         Float acc[kRows][Columns];
         clear(acc);

@@ -103,27 +103,25 @@ static bool pack_rows(const Matrix& from, int64_t first, int64_t count, int64_t 
     return horizontal_sum(trace) == 0.0f;
 }
 
+// log2(kLanes) butterfly steps; at each, elements whose row and column bits differ change places.
+template <int Bit = 1>
+REGARD_INLINE void transpose_lanes(Float (&v)[kLanes]) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+        if (i & Bit) continue;
+        const Float a = v[i], b = v[i | Bit];
+        v[i] = __builtin_shuffle(a, b, (Int)Partners<Bit>::low);
+        v[i | Bit] = __builtin_shuffle(a, b, (Int)Partners<Bit>::high);
+    }
+    if constexpr (2 * Bit < kLanes) transpose_lanes<2 * Bit>(v);
+}
+
 // kLanes×kLanes transpose in registers: kLanes rows at `from` (stride ld) become columns at `to` (stride kPanel).
 static inline void transpose_square(const float* from, int64_t ld, float* to) {
     Float v[kLanes];
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i) v[i] = load(from + i * ld);
-    // log2(kLanes) butterfly steps; at each, elements whose row and column bits differ change places.
-#pragma GCC unroll 4
-    for (int bit = 1; bit < kLanes; bit *= 2) {
-        Int low, high;
-        for (int i = 0; i < kLanes; ++i) {
-            low[i] = i & bit ? kLanes + (i ^ bit) : i;
-            high[i] = i & bit ? kLanes + i : i ^ bit;
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < kLanes; ++i) {
-            if (i & bit) continue;
-            const Float a = v[i], b = v[i | bit];
-            v[i] = __builtin_shuffle(a, b, low);
-            v[i | bit] = __builtin_shuffle(a, b, high);
-        }
-    }
+    transpose_lanes(v);
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i) store(to + i * kPanel, v[i]);
 }
@@ -157,7 +155,10 @@ static bool pack_panel(const Matrix& from, int64_t first, int64_t count, int64_t
         source = buffer;
         ld = width;
     } else {
-        for (int64_t i = 0; i < count; ++i) clean &= finite(source + i * ld, columns);
+        Float trace{};
+        for (int64_t i = 0; i < count; ++i)
+            for (int64_t j = 0; j < columns; j += kLanes) trace += load(source + i * ld + j) * 0.0f;
+        clean = horizontal_sum(trace) == 0.0f;
     }
     transpose_panel(source, ld, count, columns, to);
     return clean;

@@ -24,6 +24,12 @@ struct Seen {
     uint8_t vector[kVectors];   // and of each of its two vectors
     Segment segment[kBlock];
     bool ragged = false;        // some segment is hidden from some row
+
+    // How many vectors of panel p anybody sees, from v on.
+    int64_t pick(int64_t p, int64_t& v) const {
+        v = 2 * p + !vector[2 * p];
+        return !!vector[2 * p] + !!vector[2 * p + 1];
+    }
 };
 
 struct Group {

@@ -12,6 +12,7 @@
 
 #define REGARD_INLINE static inline __attribute__((always_inline))
 #define REGARD_INLINE_MEMBER inline __attribute__((always_inline))
+#define REGARD_APART __attribute__((noinline))  // a hot loop in a function of its own has the registers to itself
 
 namespace regard::REGARD_ISA {
 namespace {
@@ -41,11 +42,27 @@ REGARD_INLINE void store(float* p, Float v) { *(LooseFloat*)p = v; }
 REGARD_INLINE Float splat(float x) { return x - Float{}; }
 REGARD_INLINE Int splat(int32_t x) { return x - Int{}; }
 
-REGARD_INLINE Int lane_numbers() {
-    Int n;
-    for (int i = 0; i < kLanes; ++i) n[i] = i;
-    return n;
+// Numbers of lanes, known to the compiler: filled in at run time they would be put together lane by lane.
+struct Lanes {
+    alignas(4 * kLanes) int32_t number[kLanes];
+    REGARD_INLINE_MEMBER operator Int() const { return *(const LooseInt*)number; }
+};
+template <class Rule>
+constexpr Lanes lanes(Rule rule) {
+    Lanes found{};
+    for (int i = 0; i < kLanes; ++i) found.number[i] = rule(i);
+    return found;
 }
+static constexpr Lanes kEach = lanes([](int i) { return i; });
+REGARD_INLINE Int lane_numbers() { return kEach; }
+
+// Lanes and their partners, whose number differs in one bit. Of two vectors, numbers from kLanes on are the second's.
+template <int Bit>
+struct Partners {
+    static constexpr Lanes swapped = lanes([](int i) { return i ^ Bit; });
+    static constexpr Lanes low = lanes([](int i) { return i & Bit ? kLanes + (i ^ Bit) : i; });
+    static constexpr Lanes high = lanes([](int i) { return i & Bit ? kLanes + i : i ^ Bit; });
+};
 
 // True lanes of `mask` (all ones) take a, the others b.
 REGARD_INLINE Float select(Int mask, Float a, Float b) { return mask ? a : b; }
@@ -101,22 +118,18 @@ REGARD_INLINE bool any(Int mask) {
 #endif
 }
 
-// Each lane, and the one whose number differs in this bit, changed about.
-REGARD_INLINE Float swap_lanes(Float v, int bit) {
-    Int from;
-    for (int i = 0; i < kLanes; ++i) from[i] = i ^ bit;
-    return __builtin_shuffle(v, from);
-}
-
+// The sum of all lanes, and the largest of them.
+template <int Bit = kLanes / 2>
 REGARD_INLINE float horizontal_sum(Float v) {
-#pragma GCC unroll 4
-    for (int bit = kLanes / 2; bit; bit /= 2) v += swap_lanes(v, bit);
+    v += __builtin_shuffle(v, (Int)Partners<Bit>::swapped);
+    if constexpr (Bit > 1) return horizontal_sum<Bit / 2>(v);
     return v[0];
 }
 
+template <int Bit = kLanes / 2>
 REGARD_INLINE float horizontal_max(Float v) {
-#pragma GCC unroll 4
-    for (int bit = kLanes / 2; bit; bit /= 2) v = max(v, swap_lanes(v, bit));
+    v = max(v, __builtin_shuffle(v, (Int)Partners<Bit>::swapped));
+    if constexpr (Bit > 1) return horizontal_max<Bit / 2>(v);
     return v[0];
 }
 
@@ -124,14 +137,13 @@ REGARD_INLINE float horizontal_max(Float v) {
 // polynomial on [−½, ½].
 REGARD_INLINE Float exp2(Float x) {
 #if defined(__AVX512F__)
-    x = max(splat(-200.0f), x);
     const Float n = (Float)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const Float r = (Float)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);  // x − n, and 0 of −∞
 #else
     x = max(splat(-127.0f), x);
     const Float shifted = x + 12582912.0f;  // 1.5·2^23: the integer lands in the low bits
-    const Float n = shifted - 12582912.0f;
+    const Float r = x - (shifted - 12582912.0f);
 #endif
-    const Float r = x - n;
     Float p = splat(0.0013276471979026833f);
     p = p * r + 0.009675541334205992f;
     p = p * r + 0.055507132735439654f;
