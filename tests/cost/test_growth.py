@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.cost.growth import exponent, fit, formulas, measure, time_curve
+from regard.cost.growth import _memory_curves, exponent, fit, formulas, measure, time_curve
 from regard.cost.peak import measurable
 
 
@@ -35,6 +35,10 @@ def test_the_last_point_is_foretold_not_fitted() -> None:
     assert found.points[-1].predicted == pytest.approx(0.64)
     assert found.points[-1].ratio == pytest.approx(0.64)
     assert exponent(sizes, [3 * n**1.5 for n in sizes]) == pytest.approx(1.5)
+
+
+def test_memory_that_takes_too_long_is_left_out() -> None:
+    assert _memory_curves((16, 32, 64), 1, 8, timeout=1e-3) == ()
 
 
 def test_a_real_measurement() -> None:

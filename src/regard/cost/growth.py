@@ -7,6 +7,7 @@ And why a sequence of attention runs as fast as the machine can multiply, where 
 from __future__ import annotations
 
 import math
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from regard.cost.flops import Step
 from regard.cost.peak import Call, dense, fresh, measurable
 from regard.cost.quantity import Quantity, symbol
 from regard.cost.roofline import Machine, this_machine
+
+PATIENCE = 600.0  # seconds before the measuring of memory is given up; peaks do not depend on how long a busy machine takes
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Growth:
     kernel: str  # the one `attend` chose by itself
     formulas: dict[str, Quantity]
     times: tuple[Curve, ...]
-    bytes: tuple[Curve, ...]
+    bytes: tuple[Curve, ...]  # empty where the system does not tell a process its peak, or took too long to
     crossing: dict[str, float]  # at N = 2d: FLOPs and seconds of projections and of attention
     recurrence: dict[str, float]  # N products in one, and one after another
     seconds: float
@@ -189,7 +192,7 @@ def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> 
         "seconds of projections": best_time(at["projections"], share),
         "seconds of dense attention": best_time(at["dense"], share),
     }
-    memory = _memory_curves(sizes, heads, head_dim, timeout=max(60.0, 4 * budget)) if measurable() else ()
+    memory = _memory_curves(sizes, heads, head_dim, timeout=max(PATIENCE, 4 * budget)) if measurable() else ()
     return Growth(
         machine=machine,
         heads=heads,
@@ -220,9 +223,12 @@ def _runs(tokens: int, heads: int, head_dim: int) -> dict[str, Callable[[], obje
 
 
 def _memory_curves(sizes: Sequence[int], heads: int, head_dim: int, *, timeout: float) -> tuple[Curve, ...]:
-    """Predicted by formula, measured by the system; nothing is fitted here, so no point is held out."""
+    """Predicted by formula, measured by the system; nothing is fitted here, so no point is held out. None if it takes too long."""
     calls = [Call(kernel, 1, heads, n, head_dim) for kernel in ("dense", "streamed") for n in sizes]
-    peaks = dict(zip(calls, fresh(calls, timeout=timeout), strict=True))
+    try:
+        peaks = dict(zip(calls, fresh(calls, timeout=timeout), strict=True))
+    except subprocess.TimeoutExpired:
+        return ()
     curves = []
     kinds: tuple[tuple[Literal["dense", "streamed"], str, str], ...] = (
         ("dense", "dense attention", "O(h·N²)"),

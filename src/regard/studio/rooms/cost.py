@@ -105,5 +105,5 @@ async def measure(request: Request, job: JobName = "", again: bool = False) -> R
     kept: dict[str, bytes] = request.app.state.kept
     if again or "measure" not in kept:
         command = [sys.executable, "-m", "regard", "plan", "measure", "--json", "--seconds", "3"]
-        kept["measure"] = await until(request, request.app.state.jobs.aside(command, seconds=300, name=job), job)
+        kept["measure"] = await until(request, request.app.state.jobs.aside(command, seconds=900, name=job), job)
     return Response(kept["measure"], media_type="application/json")
