@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,10 @@ def _serving(folders: dict[str, Path]) -> Iterator[str]:
     while not server.started:
         assert running.is_alive(), "the studio did not start"
         time.sleep(0.02)
-    yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    for room in ("translate", "look"):  # a busy machine may take a while to start the worker and open the models
+        urllib.request.urlopen(f"{address}api/first/{room}", timeout=600).close()
+    yield address
     server.should_exit = True
     running.join(timeout=20)
 
