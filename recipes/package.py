@@ -34,6 +34,7 @@ def told(name: str) -> dict[str, Any]:
     if name not in cards:
         sys.exit(f"{CARDS.name} has no table [{name}]; it has {', '.join(key for key in cards if key != 'data')}")
     about = cards[name]
+    about["command"] = [f"python recipes/remake.py {name} --data DATA   # does all that follows", *about["command"]]
     about["data"] = tuple(Data(**cards["data"][key]) for key in about.get("data", ()))
     return {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
 

@@ -5,12 +5,13 @@
 
 DATA holds `tatoeba-zh-en/cmn.txt`, `tatoeba-de-en/deu.txt` (English, a tab, the other language; Tatoeba as packed by manythings.org/anki)
 and `3am-zh-en/{train,val,test}.{zh,en}` (MaxyLee/3AM). Written: train.tsv, valid.tsv, test.tsv, source then target, and for Chinese
-3am-test.tsv. The split is a function of the files alone: the same lines give the same split on any machine.
+3am-test.tsv and everyday.tsv, the training pairs without the captions, to end a training with. The split is a function of the files alone:
+the same lines give the same split on any machine.
 
 Training pairs only: captions, which come lower-cased and with loose punctuation, get the capitals Tatoeba gives a word and lose the spaces;
 a quarter of the sources that end in a full stop lose it, because people type without one. In Chinese a place is named too seldom to be
-learnt (中国 in 22 lines of Tatoeba), so sentences that name one place are repeated with others, and each place stands alone once. The
-sentence the README shows, 我爱中国, is kept out of training.
+learnt (中国 in 22 lines of Tatoeba), so sentences that name one place are repeated with others, and each place stands alone once; in
+everyday.tsv whoever is loved, liked or missed may be a place too. The sentence the README shows, 我爱中国, is kept out of training.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ def draw(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def shuffled(pairs: Iterable[Pair]) -> list[Pair]:
+    return sorted(pairs, key=lambda pair: draw("\t".join(pair)))
+
+
 def split(pairs: list[Pair], fold: dict[int, str], banned: set[tuple[int, str]]) -> dict[str, list[Pair]]:
     """Training, validation and test; one pair stands for a cluster that is held out, and its others are left out altogether.
 
@@ -90,7 +95,7 @@ def split(pairs: list[Pair], fold: dict[int, str], banned: set[tuple[int, str]])
             parts["train"] += [pairs[i] for i in piece if not banned & set(enumerate(keys[i])) and all(keys[i])]
         else:
             parts[part].append(pairs[min(piece, key=lambda i: draw("\t".join(pairs[i])))])
-    parts["train"].sort(key=lambda pair: draw("\t".join(pair)))
+    parts["train"] = shuffled(parts["train"])
     return parts
 
 
@@ -134,6 +139,21 @@ def elsewhere(pairs: Iterable[Pair], fold: dict[int, str]) -> list[Pair]:
     return found
 
 
+def beloved(pairs: Iterable[Pair], fold: dict[int, str]) -> list[Pair]:
+    """Sentences that end in someone who is loved, liked or missed, said of places by a fixed draw."""
+    places = {z: e for kind in PLACES for z, e in kind.items()}
+    found = []
+    for pair in pairs:
+        chinese = re.fullmatch(
+            r"(.*(?:爱|喜欢|想念))(?:你|您|你们|他|她|他们|她们|我|我们|它|汤姆|玛丽|玛莉)([。.!！]?)", pair.source.translate(fold)
+        )
+        english = re.fullmatch(r"(.*\b(?:lov|lik|miss|ador)(?:e|es|ed|s)?) (?:you|him|her|them|me|us|it|Tom|Mary)([.!])", pair.target)
+        if chinese and english:
+            for z in sorted(places, key=lambda z: draw(f"{z}\t{pair.source}"))[:VARIANTS]:
+                found.append(Pair(f"{chinese[1]}{z}{chinese[2]}", f"{english[1]} {places[z]}{english[2]}"))
+    return found
+
+
 def check(parts: dict[str, list[Pair]], fold: dict[int, str]) -> None:
     """No sentence of a held-out part may be in training, on either side."""
     for side in (0, 1):
@@ -164,18 +184,22 @@ def main() -> None:
     banned = {(side, plain(pair[side], fold)) for part in ("val", "test") for pair in captions[part] for side in (0, 1)}
     parts = split(tatoeba, fold, banned)
     held = banned | {(side, plain(pair[side], fold)) for part in ("valid", "test") for pair in parts[part] for side in (0, 1)}
+    everyday = parts["train"]
     if chinese:
-        parts["train"] += elsewhere(parts["train"], fold)
-        parts["train"] = [
-            p for p in parts["train"] if plain(p.source, fold) != SHOWN and not held & {(i, plain(p[i], fold)) for i in (0, 1)}
-        ]
+
+        def allowed(pair: Pair) -> bool:
+            return plain(pair.source, fold) != SHOWN and not held & {(side, plain(pair[side], fold)) for side in (0, 1)}
+
+        parts["train"] = list(filter(allowed, parts["train"] + elsewhere(parts["train"], fold)))
+        everyday = parts["train"] + list(filter(allowed, beloved(everyday, fold)))
     names = capitals(pair.target for pair in parts["train"])
     fresh = [pair for pair in captions["train"] if not held & {(side, plain(pair[side], fold)) for side in (0, 1)}]
     parts["train"] += [Pair(pair.source, written(pair.target, names)) for pair in fresh]
-    parts["train"] = sorted(map(unstopped, parts["train"]), key=lambda pair: draw("\t".join(pair)))
-    if chinese:
-        parts["3am-test"] = captions["test"]
+    parts["train"] = shuffled(map(unstopped, parts["train"]))
     check(parts, fold)
+    if chinese:
+        parts |= {"3am-test": captions["test"], "everyday": shuffled(map(unstopped, everyday))}
+        check({"train": parts["everyday"], **{name: parts[name] for name in ("valid", "test", "3am-test")}}, fold)
     given.out.mkdir(parents=True, exist_ok=True)
     for name, pairs in parts.items():
         write(given.out / f"{name}.tsv", pairs)

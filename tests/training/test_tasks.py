@@ -185,6 +185,25 @@ def test_a_run_with_another_config_or_other_data_is_refused(tmp_path):
         train("translation", config(tmp_path, "steps = 4\nevaluate_every = 2", model=shape))
 
 
+def test_a_training_can_begin_where_another_ended(tmp_path):
+    reversal(tmp_path, train=60, valid=8, longest=5)
+    settings = "steps = 12\nrate = 1e-2\nevaluate_every = 6"
+    shape = "embedding = 8\nstate = 12"
+    path = config(tmp_path, settings, model=shape)
+    first, run = train("translation", path)
+    reversal(tmp_path, train=30, valid=8, longest=3, letters="abcd", seed=1)  # other data, with fewer words
+    again = path.read_text().replace('out = "run"', 'out = "again"\nstart = "run"').replace("steps = 12", "steps = 1\nwarmup = 1000")
+    path.write_text(again)
+    _, after = train("translation", path)
+    assert (after / "source.vocabulary.json").read_text() == (run / "source.vocabulary.json").read_text()
+    old, new = Translations.open(run).model.state_dict(), Translations.open(after).model.state_dict()
+    assert first.finished
+    assert max(float((old[name] - new[name]).abs().max()) for name in old) < 1e-3  # one small step away
+    path.write_text(again.replace("state = 12", "state = 16").replace('out = "again"', 'out = "third"'))
+    with pytest.raises(ValueError, match=r"start: .*run has another \[model\], \[source\] or \[target\]"):
+        train("translation", path)
+
+
 def test_missing_files_and_foreign_folders_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"train\.tsv: no such file; paths in a config are relative"):
         train("translation", config(tmp_path, "steps = 2"))

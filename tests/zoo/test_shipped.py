@@ -91,6 +91,21 @@ def test_each_can_be_looked_at_by_its_name(name):
     assert "✓" in result.stdout
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_tells_how_to_make_the_model_again(name):
+    recipes = Path(__file__).parents[2] / "recipes"
+    done = subprocess.run(
+        [sys.executable, recipes / "remake.py", name, "--data", "DATA", "--dry-run"], capture_output=True, text=True, check=True
+    )
+    named = [word for word in done.stdout.split() if word.startswith("recipes/")]
+    assert len(named) >= 2  # a training and the packing at least
+    assert all((recipes.parent / word).is_file() for word in named)
+    told = next(e for e in entries() if e.name == name).card.command
+    assert told[0].startswith(f"python recipes/remake.py {name} --data DATA")
+    assert len(told) == len(done.stdout.splitlines())  # itself and the commands, but not the packing
+    assert all((recipes.parent / word).is_file() for line in told for word in line.split() if word.startswith("recipes/"))
+
+
 def test_it_loves_china():
     try:
         entry = translator("zh")

@@ -153,7 +153,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class TranslationConfig:
-    """A whole translation config."""
+    """A whole translation config. `start` is the folder of another run: its vocabularies and best weights are where this one begins."""
 
     out: str
     data: Data
@@ -162,6 +162,7 @@ class TranslationConfig:
     model: BahdanauModel | FixedModel | TransformerModel
     training: Training
     decoding: Decoding = field(default_factory=Decoding)
+    start: str | None = None
 
     def __post_init__(self) -> None:
         if self.source.kind == "shared":
@@ -221,11 +222,18 @@ class TranslationTask:
     def build(cls, config: TranslationConfig, root: Path, folder: Path) -> TranslationTask:
         """Read the data, learn the vocabularies (or take those the run's folder has), make the model."""
         train, valid = config.data.read(root)
+        begun = None if config.start is None else root / config.start
+        if begun is not None:
+            other = from_dict(read_run(begun, "translation"), TranslationConfig, origin=begun / "run.json")
+            if (other.model, other.source, other.target) != (config.model, config.source, config.target):
+                raise ValueError(f"start: {begun} has another [model], [source] or [target]; copy the three tables from its config")
         shared = config.target.kind == "shared"
         vocabularies: list[Vocabulary] = []
         for side, words in (("source", config.source), ("target", config.target)):
             file = folder / f"{side}.vocabulary.json"
-            if not file.exists():
+            if not file.exists() and begun is not None:
+                Vocabulary.load(begun / file.name).save(file)
+            elif not file.exists():
                 both = shared and side == "source"
                 lines = [text for pair in train for text in (pair if both else (getattr(pair, side),))]
                 vocabulary = vocabularies[0] if words.kind == "shared" else learn(words, lines)
@@ -233,6 +241,9 @@ class TranslationTask:
             vocabularies.append(Vocabulary.load(file))
         torch.manual_seed(config.training.seed)
         model = config.model.build(len(vocabularies[0]), len(vocabularies[1]), shared=shared)
+        if begun is not None:
+            load_best(model, begun)
+            model.train()
         return cls(config, model, (vocabularies[0], vocabularies[1]), train, valid)
 
     def batches(self, epoch: int) -> Batches:
