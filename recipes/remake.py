@@ -4,7 +4,7 @@
     python recipes/remake.py zh-en-transformer --data DATA --dry-run     # only print them
 
 DATA is the folder that holds the corpora (see the commands' own files for what is looked for there); data/ and runs/ are written beside
-recipes/. Each training resumes when interrupted, so the same command goes on. The packed model is written to made/, not over the shipped one.
+recipes/. Each training resumes when interrupted, so the same command goes on. The packed model is written to made/.
 """
 
 from __future__ import annotations
