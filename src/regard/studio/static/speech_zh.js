@@ -49,7 +49,7 @@ export const ZH = {
     stage: { embed: "嵌入与映射", project: "查询、键、值", score: "打分", choose: "掩码与选择", gather: "汇聚，再相加" },
     about: { embed: "每个数都可以改", project: "每个词在找什么、凭什么被找到、传出什么", dot: "每个键与每个查询有多匹配：q·k", additive: "每个键与每个查询有多匹配：vᵀ tanh(k + q)", bilinear: "每个键与每个查询有多匹配：kᵀ W q", choose: "后面的词看不见；每个查询的权重之和为 1", gather: "每个词取走它所看到的，加到自己身上" },
     down: "W_V（Value↓）", up: "W_O（Value↑）", raw: { dot: "Q·Kᵀ", additive: "vᵀ tanh(k + q)", bilinear: "Q·Wᵀ·Kᵀ" }, rawColumn: { dot: "Kᵀ·Q", additive: "vᵀ tanh(k + q)", bilinear: "Kᵀ·W·Q" }, keysDown: "键为行，查询为列", queriesDown: "查询为行，键为列", notScaled: "未缩放", maskTitle: "加掩码后", rowsSum: "每行之和为 1", columnsSum: "每列之和为 1", changeAll: "所有头的 ΔE", proof: "各步骤与 regard.attend 相差不超过", proofExact: "各步骤与 regard.attend 完全一致", hover: "指向一个单元格，或用 Tab 和方向键走到它：这里显示它的算式。",
-    unscaled: "保持原值", hidden: "不允许看", visible: "允许看", largest: "本行最大 →", notLargest: (most) => `小于 ${most} →`, drawn: "抽中，", notDrawn: "未抽中，",
+    unscaled: "保持原值", hidden: "不允许看", visible: "允许看", largest: "本行最大", notLargest: (most) => `小于 ${most}`, drawn: "抽中，概率", notDrawn: "未抽中，概率",
     lookup: { title: "字典与软性查找", about: "字典只认与查询完全相等的键。注意力给每个键打分，再把值混合；温度越低，越接近字典。查询介于两个键之间时，字典无话可说，注意力仍能作答。", crisp: "精确查找", soft: "软性查找", asked: "查询", temperature: "温度", mix: (name) => `偏向${name}`, missing: "KeyError（没有这个键）", fruit: { apple: "苹果", banana: "香蕉", cherry: "樱桃", durian: "榴莲" } },
     width: { title: "为什么除以 √d", about: "宽度为 d 的随机查询和键。不做除法，打分随 d 变大，softmax 只选中一个键，本该用来学习的梯度随之消失。", variance: "打分的方差", largest: "最大权重（平均）", gradient: "传到打分处的梯度" },
     desk: { title: "同一张书桌，不同的问题", about: "桌上的东西不变，变的只是问题。没有问题时，最显眼的胜出。", features: ["显眼", "可读", "可喝", "可写"], things: ["报纸", "论文", "红色杯子", "笔记本", "书"], noQuery: "没有查询：最显眼的", read: "“我想读点什么”", write: "“我想写点什么”", yours: "你的查询" },
@@ -57,7 +57,7 @@ export const ZH = {
       title: "想一想", pick: "请选择", notYet: "还不对，再看看上面的步骤。",
       questions: [
         { ask: "在 Bahdanau 的翻译模型里，查询、键、值和打分函数各是什么？", parts: [{ name: "q", options: ["解码器隐藏状态 sᵢ₋₁", "编码器隐藏状态 hⱼ", "上一个词 yᵢ₋₁"], right: 0 }, { name: "k", options: ["解码器隐藏状态 sᵢ₋₁", "编码器隐藏状态 hⱼ", "上下文向量 cᵢ"], right: 1 }, { name: "v", options: ["词 y", "编码器隐藏状态 hⱼ", "权重 αᵢⱼ"], right: 1 }, { name: "打分", options: ["q·k/√d", "vᵀ tanh(W hⱼ + U sᵢ₋₁)", "余弦"], right: 1 }], why: "eᵢⱼ = vᵀ tanh(W hⱼ + U sᵢ₋₁)，α = softmax(e)，cᵢ = Σ αᵢⱼ hⱼ：键和值是同一组隐藏状态。" },
-        { ask: "掩码在 softmax 之前把打分设为 −∞。为什么不在之后把权重设为 0？", parts: [{ name: "", options: ["那样会更慢", "各行之和就不再是 1", "没有区别"], right: 1 }], why: "e^−∞ = 0，softmax 把全部的 1 分给允许看的位置。" },
+        { ask: "掩码在 softmax 之前把打分设为 −∞。为什么不在之后把权重设为 0？", parts: [{ name: "", options: ["那样会更慢", "各行之和就不再是 1", "没有区别"], right: 1 }], why: "exp(−∞) = 0，softmax 把全部的 1 分给允许看的位置。" },
         { ask: "温度趋于 0 时，softmax 变成什么？", parts: [{ name: "", options: ["所有值的平均", "argmax：一个键独占", "sparsemax"], right: 1 }], why: "打分之差无限放大，最大者胜出。字典查找就是这个极限。" },
         { ask: "查询和键的各分量独立、方差为 1、宽度为 d。q·k 的方差是多少？", parts: [{ name: "", options: ["1", "√d", "d"], right: 2 }], why: "d 个方差为 1 的乘积之和，方差为 d。除以 √d 就回到 1。" },
         { ask: "当 K = V 时，键值注意力是什么？", parts: [{ name: "", options: ["普通的软性注意力 Σ αₙ xₙ", "最大汇聚", "卷积"], right: 0 }], why: "取 kₙ = vₙ = xₙ，Σ softmax(s(kₙ, q)) vₙ 就是输入在注意力分布下的期望。" },
@@ -65,7 +65,7 @@ export const ZH = {
     },
     symbols: {
       title: "术语与符号对照", about: "同一个东西在各书中的名字。本库用行的形式；用列的形式的书，是它的转置。", heads: ["中文", "English", "本库（行）", "列的形式", "Bahdanau 2015", "Vaswani 2017"],
-      rows: [["查询", "query", "q，Q (L, d) 的一行", "q，Q 的一列", "sᵢ₋₁", "Q"], ["键", "key", "k，K (S, d) 的一行", "k，K 的一列", "hⱼ", "K"], ["值", "value", "v，V (S, dv) 的一行", "v，V 的一列", "hⱼ", "V"], ["打分函数", "score", "score(q, k)", "s(k, q)", "eᵢⱼ = a(sᵢ₋₁, hⱼ)", "QKᵀ/√dₖ"], ["注意力分布", "attention distribution", "α，每行之和为 1", "α，每列之和为 1", "αᵢⱼ", "softmax(QKᵀ/√dₖ)"], ["输出（上下文）", "output", "αV", "V softmax(KᵀQ/√d)", "cᵢ = Σⱼ αᵢⱼ hⱼ", "Attention(Q, K, V)"], ["掩码", "mask", "True 表示可以看", "对角线以上为 −∞", "填充", "masked (opt.)"], ["多头", "multi-head", "concat(heads) W_O", "W_O [head_1; …]", "—", "MultiHead"], ["自注意力", "self-attention", "Q、K、V 来自同一个 E", "Q、K、V 来自同一个 X", "—", "self-attention"], ["对齐", "alignment", "翻译的 α", "α", "soft alignment", "encoder–decoder attention"], ["汇聚", "pooling", "Σ α v", "Σ α v", "expected annotation", "weighted sum"], ["软性 / 硬性注意力", "soft / hard attention", "Softmax / Argmax, Sample", "E[x_z] / x_z", "soft", "—"]],
+      rows: [["查询", "query", "q，Q (L, d) 的一行", "q，Q 的一列", "sᵢ₋₁", "Q"], ["键", "key", "k，K (S, d) 的一行", "k，K 的一列", "hⱼ", "K"], ["值", "value", "v，V (S, dv) 的一行", "v，V 的一列", "hⱼ", "V"], ["打分函数", "score", "score(q, k)", "s(k, q)", "eᵢⱼ = a(sᵢ₋₁, hⱼ)", "QKᵀ/√dₖ"], ["注意力分布", "attention distribution", "α，每行之和为 1", "α，每列之和为 1", "αᵢⱼ", "softmax(QKᵀ/√dₖ)"], ["输出（上下文）", "output", "αV", "V softmax(KᵀQ/√d)", "cᵢ = Σⱼ αᵢⱼ hⱼ", "Attention(Q, K, V)"], ["掩码", "mask", "True 表示可以看；对角线以上为 −∞", "对角线以下为 −∞", "填充", "masked (opt.)"], ["多头", "multi-head", "concat(heads) W_O", "W_O [head_1; …]", "—", "MultiHead"], ["自注意力", "self-attention", "Q、K、V 来自同一个 E", "Q、K、V 来自同一个 X", "—", "self-attention"], ["对齐", "alignment", "翻译的 α", "α", "soft alignment", "encoder–decoder attention"], ["汇聚", "pooling", "Σ α v", "Σ α v", "expected annotation", "weighted sum"], ["软性 / 硬性注意力", "soft / hard attention", "Softmax / Argmax, Sample", "E[x_z] / x_z", "soft", "—"]],
     },
   },
   regression: {
