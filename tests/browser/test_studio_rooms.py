@@ -100,7 +100,7 @@ def test_one_word_in_several_sentences(visit: Visit, wait: Any, studio: str) -> 
     wait(card.locator(".st-plane path").first).to_be_attached()
     card.locator("input[type=text]").fill("cat")
     card.locator("input[type=text]").blur()
-    wait(card.locator(".st-problem")).to_contain_text("cat")
+    wait(card.locator(".st-problem[role=alert]")).to_contain_text("cat")
 
 
 def test_the_fit_moves_with_the_width(visit: Visit, wait: Any) -> None:

@@ -14,8 +14,9 @@ from regard.sight.opening import open_model
 from regard.studio.library import Library
 from regard.studio.memory import look_bytes, refuse_above
 from regard.studio.refusal import Refusal
-from regard.studio.tasks.looking import look
+from regard.studio.tasks.looking import look, what_if
 from regard.studio.tasks.meanings import _stack, _states, meanings
+from regard.text.vocabulary import BOS
 from regard.training.tasks.translation import Translations
 from studio_models import changed
 
@@ -123,6 +124,24 @@ def test_a_translator_looks_at_as_much_as_it_can_translate(bench: Any) -> None:
     assert all(e["proof"]["holds"] for e in found["payload"]["seen"])
     short = look(bench, "zh-en-transformer", "我爱中国。")
     assert (short["read"], short["whole"]) == (5, 5)
+
+
+def test_a_translator_s_next_words_are_told(bench: Any, chinese: dict[str, Path]) -> None:
+    found = look(bench, "zh-en-transformer", "我爱中国。")
+    opened = Translations.open(chinese["zh-en-transformer"])
+    best = opened.translate(["我爱中国。"], width=1)[0][0]
+    model: Any = opened.model.eval()
+    target = torch.tensor([[BOS, *opened.target.encode(best.text)]])
+    source = torch.tensor(opened.encode(["我爱中国。"]))
+    wanted = model(source, torch.tensor([source.shape[1]]), target)[0, -1].softmax(-1)
+    assert found["payload"]["title"] == "zh-en-transformer"
+    assert found["next"][0][1] == pytest.approx(float(wanted.max()), rel=1e-4)
+    changes = [{"layer": 0, "what": "temperature", "value": 100.0}]
+    effect = what_if(bench, "zh-en-transformer", "我爱中国。", changes)
+    assert effect["measure"] == "kl"
+    assert effect["before"] == found["next"]
+    assert effect["after"] != effect["before"]
+    assert effect["mean"] > 0
 
 
 def test_changed_weights_are_not_looked_into(bench: Any, chinese: dict[str, Path], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ export function mount(room, studio) {
   }
   const file = h("input", { type: "file", accept: "text/*,.txt,.md,.py", hidden: true, onchange: () => { take(file.files[0]); file.value = ""; } });
   const button = h("button", { type: "button", class: "st-go", onclick: change, text: say.look });
-  const model = select(say.model, able.map((one) => [one.name, `${one.name} · ${one.about}`]), s.model, (v) => { s.model = v; s.changes = []; s.view = {}; const sample = samples()[0]; if (!s.text || Object.values(say.samples).flat().includes(s.text)) box.value = sample; drawSamples(); change(); });
+  const model = select(say.model, able.map((one) => [one.name, `${one.name} · ${say.kinds[one.about] || one.about}`]), s.model, (v) => { s.model = v; s.changes = []; s.view = {}; const sample = samples()[0]; if (!s.text || Object.values(say.samples).flat().includes(s.text)) box.value = sample; drawSamples(); change(); });
   const samples = () => say.samples[able.find((one) => one.name === s.model)?.source || (s.model.includes("shakespeare") || s.model.startsWith("shk") ? "play" : "")] || say.samples[""];
   const shelf = h("div", { class: "st-row" });
   function drawSamples() { shelf.replaceChildren(h("span", { class: "st-label", text: say.examples }), ...samples().map((text) => h("button", { type: "button", class: "st-chip", onclick: () => { box.value = text; change(); }, text: text.length > 48 ? text.slice(0, 46) + "…" : text }))); }

@@ -30,7 +30,7 @@ export const ZH = {
     samples: { zh: ["我爱中国。", "你今天晚上想吃什么？", "他昨天买了一本新书。", "我不知道他什么时候回来。"], de: ["Ein kleines Mädchen spielt mit einem Hund im Park.", "Zwei Männer stehen am Herd und bereiten Essen zu.", "Eine Frau in einem roten Mantel liest ein Buch."], "": ["a b c d", "d c b a a", "a c e g b"] },
   },
   look: {
-    title: "透视模型内部", lead: "粘贴一段文本：每一层的每一个头在看哪里、起什么作用，并附证明——这些正是模型自己的数。", model: "模型", text: "要透视的文本", look: "透视", open: "打开文件", keys: "Ctrl Enter · 最多 100,000 个词元", examples: "例句", none: "这里没有带注意力的模型。启动工作室时请指定文件夹：",
+    title: "透视模型内部", kinds: { lm: "语言模型", classify: "分类模型", "transformer translator": "Transformer 翻译模型", "bahdanau translator": "循环网络翻译模型" }, lead: "粘贴一段文本：每一层的每一个头在看哪里、起什么作用，并附证明——这些正是模型自己的数。", model: "模型", text: "要透视的文本", look: "透视", open: "打开文件", keys: "Ctrl Enter · 最多 100,000 个词元", examples: "例句", none: "这里没有带注意力的模型。启动工作室时请指定文件夹：",
     facts: (read, whole, ms) => `读入 ${read} 个词元${whole ? `（共 ${whole} 个，模型最多读这么多）` : ""}，用时 ${ms} 毫秒`,
     samples: { play: ["ROMEO:\nBut, soft! what light through yonder window breaks?", "To be, or not to be: that is the question", "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!"], zh: ["我爱中国。", "他昨天买了一本新书。"], de: ["Ein Mann liest ein Buch.", "Zwei Hunde spielen im Schnee."], "": ["The animal didn't cross the street because it was too tired.", "The FBI is chasing a criminal on the run.", "a fluffy blue creature roamed the verdant forest"] },
     whatIf: {

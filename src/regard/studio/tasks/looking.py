@@ -16,6 +16,7 @@ from ..refusal import Refusal
 from .bench import Bench
 
 if TYPE_CHECKING:
+    from ...sight.effect import Outcome
     from ...training.tasks.translation import Translations
 
 MOST_TOKENS = 100_000
@@ -38,7 +39,7 @@ def look(bench: Bench, model: str, text: str, labels: bool = True, changes: list
         sighting = sighting.with_labels(found)
     bench.progress.tell(0.95)
     opened, read = bench.opened(model), _length(inputs)
-    payload = build_payload(sighting, title=opened.name)
+    payload = build_payload(sighting, title=model)
     return {
         "sight": bench.keep(sighting),
         "model": model,
@@ -65,17 +66,17 @@ def tile(bench: Bench, sight: str, layer: int, call: int, head: int, rows: list[
 def what_if(bench: Bench, model: str, text: str, changes: list[dict[str, Any]], query: int | None = None) -> dict[str, Any]:
     """What the changes do to the output: the next token's candidates before and after, and how far the output moves, token by token."""
     from ...sight import change
-    from ...sight.effect import Effect, outcome, steady
+    from ...sight.effect import Effect, steady
 
     inputs, _ = _inputs(bench, model, text)
     opened = bench.opened(model)
     with warnings.catch_warnings(), bench.progress.over(opened.model, passes=2), steady(opened.model):
         warnings.simplefilter("ignore")
-        before = outcome(opened.model, inputs)
+        before = _outcome(bench, model, inputs)
         try:
             with change(opened.model) as changed:
                 _apply(changed, changes)
-                after = outcome(opened.model, inputs)
+                after = _outcome(bench, model, inputs)
                 effect = Effect.of(before, after, inputs)
         except IndexError as error:
             raise Refusal("invalid", str(error)) from error
@@ -129,7 +130,7 @@ def _length(inputs: Any) -> int:
 def _watched(bench: Bench, model: str, inputs: Any, changes: list[dict[str, Any]]) -> tuple[Any, Tensor | None]:
     """The sighting of one pass, and what it predicted."""
     from ...sight import change, watch
-    from ...sight.effect import outcome, steady
+    from ...sight.effect import steady
     from ...sight.watch import default_readings
 
     opened = bench.opened(model)
@@ -139,11 +140,20 @@ def _watched(bench: Bench, model: str, inputs: Any, changes: list[dict[str, Any]
         try:
             with change(opened.model) as changed, watch(opened.model, default_readings(), tokens=pieces) as sighting:
                 _apply(changed, changes)
-                logits = outcome(opened.model, inputs).logits
+                logits = _outcome(bench, model, inputs).logits
         except IndexError as error:
             raise Refusal("invalid", str(error)) from error
-    sighting.model, sighting.source_tokens = opened.name, source
+    sighting.model, sighting.source_tokens = model, source
     return sighting, logits
+
+
+def _outcome(bench: Bench, model: str, inputs: Any) -> Outcome:
+    """What the model gave. A translator gives the logits of its next words and nothing else."""
+    from ...sight.effect import Outcome, outcome
+
+    found = outcome(bench.opened(model).model, inputs)
+    translates = bench.library.find(model).kind == "translator" and found.logits is None
+    return Outcome(found.hidden, None) if translates else found
 
 
 def _apply(changed: Any, changes: list[dict[str, Any]]) -> None:
