@@ -141,7 +141,7 @@ def wait_until_warm(port: int) -> list[tuple[str, str, dict[str, object]]]:
         except OSError:
             time.sleep(0.2)
     jobs: list[tuple[str, str, dict[str, object]]] = [("look", "/api/look", dict(looks(port)[0]))]
-    sentences = {"zh": "我爱中国。", "de": "Ein kleines Mädchen spielt mit einem Hund im Park."}
+    sentences = {"zh": "我爱中国。", "de": "Was möchtest du heute Abend essen?"}
     if translators := [m for m in known(port) if m["kind"] == "translator" and m["source"] in sentences]:
         chosen = max(translators, key=lambda m: m["bleu"])
         jobs.append(("translate", "/api/translate", {"models": [chosen["name"]], "text": sentences[chosen["source"]], "width": 4}))

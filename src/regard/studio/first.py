@@ -10,7 +10,7 @@ from .jobs import Jobs
 from .library import Library
 from .refusal import Refusal
 
-SENTENCES = {"zh": "我爱中国。", "de": "Ein kleines Mädchen spielt mit einem Hund im Park.", "": "a b c d"}
+SENTENCES = {"zh": "我爱中国。", "de": "Was möchtest du heute Abend essen?", "": "a b c d"}
 WORDS = "ROMEO:\nBut, soft! what light through yonder window breaks?"
 PLAIN = "The animal didn't cross the street because it was too tired."
 MOLE = {
