@@ -61,7 +61,7 @@ export function progress(say, cancel) {
   return {
     element,
     begin() { bar.removeAttribute("value"); told.textContent = say.working; clearTimeout(timer); timer = setTimeout(() => { element.hidden = false; }, 120); },
-    tell({ state, before, share }) { if (state === "waiting") told.textContent = say.inLine(before); else { bar.value = share; told.textContent = `${Math.round(100 * share)} %`; } },
+    tell({ state, before, share }) { if (state === "waiting") told.textContent = say.inLine(before); else if (share > 0) { bar.value = share; told.textContent = `${Math.round(100 * share)} %`; } else told.textContent = say.working; },
     end() { clearTimeout(timer); element.hidden = true; },
   };
 }
