@@ -51,7 +51,7 @@ struct Alone {
             std::memset(grad_value, 0, 4 * kHand * width);
             for (int64_t r = 0; r < rows; ++r) {
                 const int64_t head = key_head * group + r / a.queries, at = (batch * a.heads + head) * a.queries + r % a.queries;
-                Group sight(a.spans, batch, head, r % a.queries, 1, a.keys);
+                Group sight(a, batch, head, r % a.queries, 1);
                 Seen seen;
                 if (!sight.look(begin, end, seen)) continue;
                 const float* query = row_of(Matrix(a.query, a.type, batch, head), r % a.queries, a.width, query_copy);

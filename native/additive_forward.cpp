@@ -38,7 +38,7 @@ struct Alone {
         std::memset(out, 0, 4 * width);
         const Matrix key(a.key, a.type, batch, key_head), value(a.value, a.type, batch, key_head);
         const float* query = row_of(Matrix(a.query, a.type, batch, head), row % a.queries, a.width, query_copy);
-        Group group(a.spans, batch, head, row % a.queries, 1, a.keys);
+        Group group(a, batch, head, row % a.queries, 1);
         float top = -INFINITY, total = 0;
         Seen seen;
         const int64_t last = min((index % stretches + 1) * stretch, a.keys);

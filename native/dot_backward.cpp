@@ -87,7 +87,7 @@ struct Backward {
         }
         int64_t low = a.keys, high = 0;
         for (int64_t i = 0; i < count; i += kRows)
-            Group(a.spans, batch, head, first + i, (int)min(kRows, count - i), a.keys).extent(low, high);
+            Group(a, batch, head, first + i, (int)min(kRows, count - i)).extent(low, high);
         int64_t* extent = (int64_t*)extents.data + 2 * index;
         extent[0] = low;
         extent[1] = high;
@@ -163,7 +163,7 @@ struct Backward {
         const int used = (int)ceil_div(count, kRows);
         bool something = false, everything = true;
         for (int g = 0; g < used; ++g) {
-            Group rows(a.spans, batch, row % a.heads, first + g * kRows, (int)min(kRows, count - g * kRows), a.keys);
+            Group rows(a, batch, row % a.heads, first + g * kRows, (int)min(kRows, count - g * kRows));
             w.any[g] = rows.look(begin, end, w.seen[g]);
             something |= w.any[g];
             if (!w.any[g]) std::memset(w.seen[g].vector, kNone, kKeyVectors);
@@ -253,8 +253,7 @@ struct Backward {
         float* weights = w.weights + g * kRows * kWeightRow + v * kLanes;
         float* slopes = w.slopes + g * kRows * kWeightRow + v * kLanes;
         const bool some = seen.vector[v] == kSome || seen.vector[v + Columns - 1] == kSome;
-        uint32_t bits[kRows];
-        if (some) panel_bits(seen, begin, p, bits);
+        const uint32_t* bits = seen.bits[p];
         Float acc[kRows][Columns];
         clear(acc);
         In::product(acc, r.query, r.query_row, 1, key_panels.panel(keys, begin / kPanel + p) + offset, kPanel, ceil_div(a.width, In::kPair));

@@ -8,6 +8,7 @@ namespace regard::REGARD_ISA {
 namespace {
 
 constexpr int64_t kRun = 128;     // keys taken at a time
+constexpr int64_t kFetch = 8;     // rows asked of memory at a time
 constexpr int kWide = 4;          // vectors of values taken at a time
 constexpr int64_t kTasks = 64;    // wanted over all key heads
 
@@ -22,15 +23,33 @@ REGARD_INLINE Float reduce(Float (&v)[kLanes]) {
     return v[0];
 }
 
+// Rows that will be read next, asked of memory while there is something to compute: values during the scores, the next keys
+// during the sums. The processor's own guess starts anew with every run.
+struct Ahead {
+    const float* data = nullptr;  // or null: nothing is
+    int64_t stride = 0, width = 0, rows = 0;
+
+    REGARD_INLINE_MEMBER void fetch(int64_t first, int64_t count) const {
+        for (int64_t j = first; data && j < min(first + count, rows); ++j)
+            for (int64_t c = 0; c < width; c += 16) __builtin_prefetch(data + j * stride + c, 0, 2);
+    }
+};
+
 struct Few {
     const DotForward& a;
     Crew& crew;
     Bias bias;
     Post post;
     const int64_t group, rows, width, value_width, stretch, stretches;
-    const bool key_direct, value_direct;
+    const bool key_direct, value_direct, masked;
     const int64_t state_floats;  // of one row in one stretch: maximum, sum, output
-    Scratch states, scratch;
+    Scratch states, scratch, sight;
+
+    // What one row sees of the run at hand.
+    struct Row {
+        Group group;
+        Seen seen;
+    };
 
     static int64_t stretch_for(const DotForward& a) {
         const int64_t even = a.keys * a.batch * a.key_heads / kTasks;
@@ -42,19 +61,14 @@ struct Few {
         : a(a_), crew(crew_), bias(a_), post(a_), group(a_.heads / a_.key_heads), rows(group * a_.queries), width(padded(a_.width)),
           value_width(padded(a_.value_width)), stretch(stretch_for(a_)), stretches(ceil_div(a_.keys, stretch)),
           key_direct(in_place(a_.key, a_.type, a_.width)), value_direct(in_place(a_.value, a_.type, a_.value_width)),
+          masked(a_.spans.data || a_.pattern.data),
           state_floats(value_width + kLanes), states(4 * a_.batch * a_.key_heads * stretches * rows * state_floats),
-          scratch(4 * crew_.threads() * slot()) {}
+          scratch(4 * crew_.threads() * slot()), sight(masked ? crew_.threads() * rows * sizeof(Row) : 0) {}
 
     // Queries, scores, and copies of keys and values that cannot be read in place.
     int64_t slot() const { return rows * width + rows * kRun + (key_direct ? 0 : kRun * width) + (value_direct ? 0 : kRun * value_width); }
 
     float* state(int64_t pair, int64_t part, int64_t row) const { return states.floats() + ((pair * stretches + part) * rows + row) * state_floats; }
-
-    const int32_t* spans_of(int64_t batch, int64_t pair, int64_t r) const {
-        if (!a.spans.data) return nullptr;
-        const int64_t head = pair % a.key_heads * group + r / a.queries;
-        return a.spans.data + batch * a.spans.batch + head * a.spans.head + r % a.queries * a.spans.row;
-    }
 
     // The rows of a run of keys or values, in place or copied: their address and stride.
     static const float* run(const View& view, Type type, bool direct, int64_t batch, int64_t head, int64_t begin, int64_t count, int64_t columns,
@@ -67,6 +81,12 @@ struct Few {
         const Matrix from(view, type, batch, head);
         for (int64_t i = 0; i < count; ++i) from.copy_row(begin + i, columns, stride, copy + i * stride);
         return copy;
+    }
+
+    // The run of rows at `begin`, where it is read in place.
+    static Ahead next(const View& view, int64_t columns, bool direct, int64_t batch, int64_t head, int64_t begin, int64_t last) {
+        if (!direct || begin >= last) return {};
+        return {(const float*)view.data + batch * view.batch + head * view.head + begin * view.row, view.row, columns, min(kRun, last - begin)};
     }
 
     void task(int64_t index, int worker) {
@@ -82,53 +102,48 @@ struct Few {
             s[1] = 0;
             std::memset(s + kLanes, 0, 4 * value_width);
         }
+        Row* row = (Row*)sight.data + worker * rows;
+        for (int64_t r = 0; masked && r < rows; ++r) row[r].group = Group(a, batch, key_head * group + r / a.queries, r % a.queries, 1);
         const int64_t last = min((part + 1) * stretch, a.keys);
         for (int64_t begin = part * stretch; begin < last; begin += kRun) {
             const int64_t count = min(kRun, last - begin);
-            bool whole = true, any = !a.spans.data;
-            for (int64_t r = 0; a.spans.data && r < rows; ++r) {
-                const int64_t seen = visible(spans_of(batch, pair, r), begin, begin + count);
-                whole &= seen == count;
-                any |= seen > 0;
+            bool whole = true, any = !masked;
+            for (int64_t r = 0; masked && r < rows; ++r) {
+                Seen& seen = row[r].seen;
+                any |= row[r].group.look(begin, begin + count, seen);
+                whole &= seen.count == 1 && seen.segment[0].end - seen.segment[0].begin == count;
             }
             if (!any) continue;
             int64_t stride;
             const float* k = run(a.key, a.type, key_direct, batch, key_head, begin, count, a.width, key_copy, stride);
+            const Ahead values = next(a.value, a.value_width, value_direct, batch, key_head, begin, last), keys = next(a.key, a.width, key_direct, batch, key_head, begin + kRun, last);
             int64_t r = 0;
-            for (; r + 4 <= rows; r += 4) dots<4>(query + r * width, k, stride, count, scores + r * kRun);
-            for (; r + 2 <= rows; r += 2) dots<2>(query + r * width, k, stride, count, scores + r * kRun);
-            for (; r < rows; ++r) dots<1>(query + r * width, k, stride, count, scores + r * kRun);
+            for (; r + 4 <= rows; r += 4) dots<4>(query + r * width, k, stride, count, scores + r * kRun, r ? Ahead() : values);
+            for (; r + 2 <= rows; r += 2) dots<2>(query + r * width, k, stride, count, scores + r * kRun, r ? Ahead() : values);
+            for (; r < rows; ++r) dots<1>(query + r * width, k, stride, count, scores + r * kRun, r ? Ahead() : values);
             const float* v = run(a.value, a.type, value_direct, batch, key_head, begin, count, a.value_width, value_copy, stride);
-            for (r = 0; r < rows; ++r) weigh(batch, pair, part, r, begin, count, whole, scores + r * kRun);
+            for (r = 0; r < rows; ++r) weigh(batch, pair, part, r, begin, count, whole ? nullptr : &row[r].seen, scores + r * kRun);
             if (whole) {
-                for (r = 0; r + 4 <= rows; r += 4) gather<4>(pair, part, r, scores + r * kRun, v, stride, 0, count);
-                for (; r + 2 <= rows; r += 2) gather<2>(pair, part, r, scores + r * kRun, v, stride, 0, count);
-                for (; r < rows; ++r) gather<1>(pair, part, r, scores + r * kRun, v, stride, 0, count);
+                for (r = 0; r + 4 <= rows; r += 4) gather<4>(pair, part, r, scores + r * kRun, v, stride, 0, count, r ? Ahead() : keys);
+                for (; r + 2 <= rows; r += 2) gather<2>(pair, part, r, scores + r * kRun, v, stride, 0, count, r ? Ahead() : keys);
+                for (; r < rows; ++r) gather<1>(pair, part, r, scores + r * kRun, v, stride, 0, count, r ? Ahead() : keys);
             } else {  // a value the row may not see is never read: it could be NaN
-                for (r = 0; r < rows; ++r) {
-                    const int32_t* s = spans_of(batch, pair, r);
-                    for (int64_t i = 0; i < a.spans.ranges; ++i) {
-                        const int64_t from = max(s[i * a.spans.range], begin), to = min(s[i * a.spans.range + 1], begin + count);
-                        if (from < to) gather<1>(pair, part, r, scores + r * kRun, v, stride, from - begin, to - begin);
+                for (r = 0; r < rows; ++r)
+                    for (int i = 0; i < row[r].seen.count; ++i) {
+                        const Segment& some = row[r].seen.segment[i];
+                        gather<1>(pair, part, r, scores + r * kRun, v, stride, some.begin - begin, some.end - begin, Ahead());
                     }
-                }
             }
             if (crew.stopped(worker)) return;
         }
     }
 
-    // How many of keys [begin, end) a row sees.
-    int64_t visible(const int32_t* s, int64_t begin, int64_t end) const {
-        int64_t total = 0;
-        for (int64_t i = 0; i < a.spans.ranges; ++i) total += max(0, min(s[i * a.spans.range + 1], end) - max(s[i * a.spans.range], begin));
-        return total;
-    }
-
     // Raw products of Rows queries with `count` keys, kLanes dot products at a time.
     template <int Rows>
-    void dots(const float* query, const float* k, int64_t stride, int64_t count, float* scores) const {
+    REGARD_APART void dots(const float* query, const float* k, int64_t stride, int64_t count, float* scores, const Ahead& ahead) const {
         constexpr int Keys = kLanes / Rows;
         for (int64_t j = 0; j < count; j += Keys) {
+            ahead.fetch(j, Keys);
             const float* at[Keys];
             for (int c = 0; c < Keys; ++c) at[c] = k + min(j + c, count - 1) * stride;
             Float acc[kLanes];
@@ -151,7 +166,8 @@ struct Few {
     }
 
     // Scores become weights under the row's running maximum; its sum and output so far are brought to the new maximum.
-    void weigh(int64_t batch, int64_t pair, int64_t part, int64_t r, int64_t begin, int64_t count, bool whole, float* s) const {
+    // `seen`: of the row; null where it sees everything.
+    void weigh(int64_t batch, int64_t pair, int64_t part, int64_t r, int64_t begin, int64_t count, const Seen* seen, float* s) const {
         const int64_t head = pair % a.key_heads * group + r / a.queries;
         for (int64_t j = count; j < round_up(count, kLanes); ++j) s[j] = -INFINITY;
         if (!post.plain) {
@@ -159,15 +175,10 @@ struct Few {
             for (int64_t j = 0; j < count; j += kLanes) store(s + j, post.apply(load(s + j), b ? b + begin + j : nullptr));
             for (int64_t j = count; j < round_up(count, kLanes); ++j) s[j] = -INFINITY;
         }
-        if (!whole) {
-            const int32_t* spans = spans_of(batch, pair, r);
+        if (seen) {
             int64_t j = 0;
-            for (int64_t i = 0; i < a.spans.ranges; ++i) {
-                const int64_t from = min(max(spans[i * a.spans.range] - begin, j), count), to = min(spans[i * a.spans.range + 1] - begin, count);
-                if (to <= from) continue;
-                for (; j < from; ++j) s[j] = -INFINITY;
-                j = to;
-            }
+            for (int i = 0; i < seen->count; j = seen->segment[i++].end - begin)
+                for (; j < seen->segment[i].begin - begin; ++j) s[j] = -INFINITY;
             for (; j < count; ++j) s[j] = -INFINITY;
         }
         Float best = splat(-INFINITY);
@@ -192,18 +203,21 @@ struct Few {
 
     // Adds weights [from, to) times their values to the outputs of Rows rows.
     template <int Rows>
-    void gather(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to) const {
+    void gather(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to, const Ahead& ahead) const {
         int64_t column = 0;
-        for (; column + kWide * kLanes <= value_width; column += kWide * kLanes) gather_columns<Rows, kWide>(pair, part, r, weights, v, stride, from, to, column);
-        for (; column < value_width; column += kLanes) gather_columns<Rows, 1>(pair, part, r, weights, v, stride, from, to, column);
+        for (; column + kWide * kLanes <= value_width; column += kWide * kLanes) gather_columns<Rows, kWide>(pair, part, r, weights, v, stride, from, to, column, column ? Ahead() : ahead);
+        for (; column < value_width; column += kLanes) gather_columns<Rows, 1>(pair, part, r, weights, v, stride, from, to, column, column ? Ahead() : ahead);
     }
 
     template <int Rows, int Columns>
-    void gather_columns(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to,
-                        int64_t column) const {
+    REGARD_APART void gather_columns(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to,
+                        int64_t column, const Ahead& ahead) const {
         Float acc[Rows][Columns];
         clear(acc);
-        multiply(acc, weights + from, kRun, 1, v + from * stride + column, stride, to - from);
+        for (int64_t j = from; j < to; j += kFetch) {
+            ahead.fetch(j, kFetch);
+            multiply(acc, weights + j, kRun, 1, v + j * stride + column, stride, min(kFetch, to - j));
+        }
         for (int i = 0; i < Rows; ++i)
             for (int c = 0; c < Columns; ++c) {
                 float* o = state(pair, part, r + i) + kLanes + column + c * kLanes;

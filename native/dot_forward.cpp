@@ -82,7 +82,7 @@ struct Forward {
         const int64_t used = ceil_div(count, kRows);
         for (int64_t g = 0; g < used; ++g) {
             State& s = state[g];
-            s.group = Group(a.spans, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows), a.keys);
+            s.group = Group(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
             s.group.extent(low, high);
             for (int i = 0; i < kRows; ++i) {
                 s.top[i] = -INFINITY;
@@ -151,8 +151,7 @@ struct Forward {
                 for (int c = 0; c < Columns; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
         }
         if (seen.vector[v] == kSome || seen.vector[v + Columns - 1] == kSome) {
-            uint32_t bits[kRows];
-            panel_bits(seen, begin, p, bits);
+            const uint32_t* bits = seen.bits[p];
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < Columns; ++c) acc[i][c] = choose(bits[i] >> (offset + c * kLanes), acc[i][c], splat(-INFINITY));
         }
@@ -240,11 +239,9 @@ struct Forward {
         const float* v = value.at(pair) + column;
         Float acc[kRows][Columns];
         clear(acc);
-        for (int s = 0; s < seen.count;) {
+        for (int s = 0; s < seen.count; ++s) {
             const int64_t from = seen.segment[s].begin / kPair;  // a neighbour in a pair weighs 0
-            int64_t to = seen.segment[s].end;
-            for (++s; s < seen.count && seen.segment[s].begin == to; ++s) to = seen.segment[s].end;
-            to = ceil_div(to, kPair);
+            const int64_t to = ceil_div(seen.segment[s].end, kPair);
             In::product(acc, weights + (from - begin / kPair), kScoreRow, 1, v + from * width, width, to - from);
         }
 #pragma GCC unroll 16
@@ -274,12 +271,10 @@ struct Forward {
         const float* v = value.at(pair);
         for (int i = 0; i < kRows; ++i) {
             for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
-            for (int s = 0; s < seen.count; ++s) {
-                if (!(seen.segment[s].rows >> i & 1)) continue;
+            for (int s = 0; s < seen.count; ++s)
                 for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; c < width; ++c)
+                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c)
                         out[i * width + c] += unit(weights + i * kScoreRow, j - begin) * unit(v + (j / kPair * width + c), j % kPair);
-            }
         }
     }
 };

@@ -22,15 +22,23 @@ struct Spans {
     int64_t ranges = 0;
 };
 
+// The pattern written out: a byte a pair, 0 where hidden, (B, h, L, S); strides in bytes, zero where it is broadcast. Read where it
+// lies, a tile at a time; for masks that need too many ranges. A null pointer: the spans say it all.
+struct Pattern {
+    const uint8_t* data = nullptr;
+    int64_t batch = 0, head = 0, row = 0, column = 0;
+};
+
 enum class Type : int { float32 = 0, bfloat16 = 1 };
 
-// The scores of dot-product attention: cap·tanh((scale·q·k + key_bias)/cap), over the keys the spans allow.
+// The scores of dot-product attention: cap·tanh((scale·q·k + key_bias)/cap), over the keys the mask allows.
 struct Scores {
     int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
     Type type = Type::float32;
     View query, key, value;      // (B, h, L, d), (B, hk, S, d), (B, hk, S, dv) of `type`
     View key_bias;               // float32 (B, h, 1, S), or null
     Spans spans;
+    Pattern pattern;             // in place of the spans
     const float* sinks = nullptr;  // (h,), or null
     float scale = 1, cap = 0;    // cap 0: none
     float beta = 1;              // the softmax's inverse temperature, applied after the cap

@@ -45,7 +45,7 @@ Spans spans(nb::handle tensor) {
     Spans s;
     if (tensor.is_none()) return s;
     PyObject* t = tensor.ptr();
-    if (!PyTuple_Check(t) || PyTuple_GET_SIZE(t) != 6) throw nb::type_error("spans are (address, batch, head, row, range strides, ranges) or None");
+    if (!PyTuple_Check(t) || PyTuple_GET_SIZE(t) != 6) throw nb::type_error("what is seen is spans (address, batch, head, row, range strides, ranges), a pattern (address, batch, head, row, column strides) or None");
     s.data = (const int32_t*)integer(t, 0);
     s.batch = integer(t, 1);
     s.head = integer(t, 2);
@@ -53,6 +53,12 @@ Spans spans(nb::handle tensor) {
     s.range = integer(t, 4);
     s.ranges = integer(t, 5);
     return s;
+}
+
+// (address, stride of batch, head, row, column), of bytes.
+Pattern pattern(nb::handle tensor) {
+    const View v = view(tensor);
+    return {(const uint8_t*)v.data, v.batch, v.head, v.row, v.column};
 }
 
 template <class Arguments>
@@ -66,7 +72,7 @@ void run(void (*kernel)(const Arguments&, Crew&), const Arguments& arguments, in
 }
 
 // shape: (B, h, hk, L, S, d, dv, type, threads, drop below, seed). numbers: (scale, cap or 0, inverse temperature, share kept).
-int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
+int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle seen,
            int64_t sinks) {
     PyObject* s = shape.ptr();
     if (PyTuple_GET_SIZE(s) != 11 || PyTuple_GET_SIZE(numbers.ptr()) != 4) throw nb::type_error("shape has 11 integers, numbers 4");
@@ -89,25 +95,29 @@ int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::
     a.key = view(key);
     a.value = view(value);
     a.key_bias = view(key_bias);
-    a.spans = spans(ranges);
+    if (PyTuple_Check(seen.ptr()) && PyTuple_GET_SIZE(seen.ptr()) == 5) {
+        a.pattern = pattern(seen);
+    } else {
+        a.spans = spans(seen);
+    }
     a.sinks = (const float*)sinks;
     return (int)integer(s, 8);
 }
 
-void dot_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
+void dot_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle seen,
                  int64_t sinks, nb::handle out, int64_t lse) {
     DotForward a;
-    const int threads = scores(a, shape, numbers, query, key, value, key_bias, ranges, sinks);
+    const int threads = scores(a, shape, numbers, query, key, value, key_bias, seen, sinks);
     a.out = view(out);
     a.lse = (float*)lse;
     run(kernels().dot_forward, a, threads);
 }
 
-void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle ranges,
+void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle seen,
                   int64_t sinks, nb::handle out, int64_t lse, nb::handle grad_out, int64_t grad_lse, nb::handle grad_query, nb::handle grad_key,
                   nb::handle grad_value, int64_t grad_key_bias, int64_t delta) {
     DotBackward a;
-    const int threads = scores(a, shape, numbers, query, key, value, key_bias, ranges, sinks);
+    const int threads = scores(a, shape, numbers, query, key, value, key_bias, seen, sinks);
     a.out = view(out);
     a.lse = (const float*)lse;
     a.grad_out = view(grad_out);
@@ -121,18 +131,18 @@ void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::hand
 }
 
 // The first largest key of each row, or with `uniform` the key where the distribution function passes it.
-void pick(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle ranges, int64_t uniform, int64_t index) {
+void pick(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle seen, int64_t uniform, int64_t index) {
     Pick a;
-    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, ranges, 0);
+    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, seen, 0);
     a.uniform = (const double*)uniform;
     a.index = (int64_t*)index;
     run(kernels().pick, a, threads);
 }
 
 // wanted: addresses of outputs and inputs, and counts, by the names of `Read`; what is absent is not read.
-void read_weights(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle ranges, int64_t lse, nb::dict wanted) {
+void read_weights(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle seen, int64_t lse, nb::dict wanted) {
     Read a;
-    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, ranges, 0);
+    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, seen, 0);
     const auto number = [&](const std::string& name) {
         PyObject* found = PyDict_GetItemString(wanted.ptr(), name.c_str());
         return found ? nb::cast<int64_t>(nb::handle(found)) : 0;
@@ -189,10 +199,10 @@ double limits(int what, int64_t repeats, int threads, int64_t data, int64_t floa
 }
 
 // The scores made pair by pair. vector: the additive score's; none: the Gaussian's.
-void pair_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle ranges, int64_t sinks,
+void pair_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle seen, int64_t sinks,
                   int64_t vector, nb::handle out, int64_t lse) {
     AdditiveForward a;
-    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), ranges, sinks);
+    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), seen, sinks);
     a.vector = (const float*)vector;
     a.out = view(out);
     a.lse = (float*)lse;
@@ -202,11 +212,11 @@ void pair_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::hand
         run<DotForward>(kernels().gaussian_forward, a, threads);
 }
 
-void pair_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle ranges, int64_t sinks,
+void pair_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle seen, int64_t sinks,
                    int64_t vector, nb::handle out, int64_t lse, nb::handle grad_out, int64_t grad_lse, nb::handle grad_query, nb::handle grad_key,
                    nb::handle grad_value, int64_t grad_vector, int64_t delta) {
     AdditiveBackward a;
-    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), ranges, sinks);
+    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), seen, sinks);
     a.vector = (const float*)vector;
     a.out = view(out);
     a.lse = (const float*)lse;
@@ -244,18 +254,18 @@ NB_MODULE(_native, module) {
         },
         nb::arg("name").none(), "Run the kernels with this instruction set; None goes back to the widest.");
     module.def("dot_forward", &dot_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
-    module.def("pick", &pick, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
+               nb::arg("key_bias").none(), nb::arg("seen").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
+    module.def("pick", &pick, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("seen").none(),
                nb::arg("uniform"), nb::arg("index"));
-    module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("spans").none(),
+    module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("seen").none(),
                nb::arg("lse"), nb::arg("wanted"));
     module.def("limits", &limits, nb::arg("what"), nb::arg("repeats"), nb::arg("threads"), nb::arg("data"), nb::arg("floats"));
     module.def("pair_forward", &pair_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("spans").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"));
+               nb::arg("seen").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"));
     module.def("pair_backward", &pair_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("spans").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"), nb::arg("grad_lse"),
+               nb::arg("seen").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"), nb::arg("grad_lse"),
                nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_vector"), nb::arg("delta"));
     module.def("dot_backward", &dot_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("key_bias").none(), nb::arg("spans").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"),
+               nb::arg("key_bias").none(), nb::arg("seen").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"),
                nb::arg("grad_lse"), nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_key_bias"), nb::arg("delta"));
 }

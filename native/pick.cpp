@@ -53,7 +53,7 @@ struct Picker {
 
     template <class See>
     void pass(int64_t batch, int64_t head, int64_t pair, int64_t row, int64_t first, int rows, const float* query, float* s, int worker, See see, Row* state) const {
-        Group group(a.spans, batch, head, first, rows, a.keys);
+        Group group(a, batch, head, first, rows);
         int64_t low = a.keys, high = 0;
         group.extent(low, high);
         Seen seen;
@@ -72,13 +72,11 @@ struct Picker {
             Float acc[kRows][2];
             clear(acc);
             multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
-            uint32_t bits[kRows];
-            if (seen.panel[p] == kSome) panel_bits(seen, begin, p, bits);
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < 2; ++c) {
                     Float x = acc[i][c];
                     if (!post.plain) x = post.apply(x, key_bias ? key_bias + begin + p * kPanel + c * kLanes : nullptr);
-                    if (seen.panel[p] == kSome) x = choose(bits[i] >> c * kLanes, x, splat(-INFINITY));
+                    if (seen.panel[p] == kSome) x = choose(seen.bits[p][i] >> c * kLanes, x, splat(-INFINITY));
                     store(to + i * kScoreRow + p * kPanel + c * kLanes, x);
                 }
         }

@@ -64,7 +64,7 @@ struct Reader {
             int64_t low = a.keys, high = 0;
             const int used = (int)ceil_div(count, kRows);
             for (int g = 0; g < used; ++g) {
-                group[g] = Group(a.spans, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows), a.keys);
+                group[g] = Group(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
                 group[g].extent(low, high);
             }
             for (int64_t i = 0; a.top && i < count * a.top; ++i) {
@@ -109,10 +109,8 @@ struct Reader {
                     for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
             }
             if (seen.panel[p] == kSome) {
-                uint32_t bits[kRows];
-                panel_bits(seen, begin, p, bits);
                 for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(bits[i] >> c * kLanes, acc[i][c], splat(-INFINITY));
+                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(seen.bits[p][i] >> c * kLanes, acc[i][c], splat(-INFINITY));
             }
 #pragma GCC unroll 16
             for (int i = 0; i < kRows; ++i) {

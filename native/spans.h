@@ -1,4 +1,4 @@
-// Walks the key ranges of a group of query rows: which keys, for which rows.
+// What a group of query rows sees of the keys, block by block: from their key ranges, or from a pattern written out.
 #pragma once
 #include "tile.h"
 
@@ -9,45 +9,70 @@ constexpr int64_t kBlock = 512;  // keys taken at a time: their scores for a gro
 constexpr int64_t kPanels = kBlock / kPanel;
 constexpr int64_t kVectors = kBlock / kLanes;
 
-// Keys [begin, end), all seen by exactly the rows whose bit is set.
+// Keys [begin, end), each seen by some row.
 struct Segment {
     int32_t begin, end;
-    uint32_t rows;
 };
 
 enum Sight : uint8_t { kNone = 0, kAll = 1, kSome = 2 };
 
 // What a group of rows sees of one block of keys.
 struct Seen {
-    int count = 0;              // segments, in order, none with an empty row set
-    uint8_t panel[kPanels];     // Sight of each panel
-    uint8_t vector[kVectors];   // and of each of its two vectors
-    Segment segment[kBlock];
-    bool ragged = false;        // some segment is hidden from some row
+    int count = 0;                      // segments, in order, apart from each other
+    uint8_t panel[kPanels];             // Sight of each panel
+    uint8_t vector[kVectors];           // and of each of its two vectors
+    uint32_t bits[kPanels][kRows];      // where a panel is kSome: its keys that each row sees, one bit a key
+    Segment segment[kBlock / 2 + 1];
+    bool ragged = false;                // some key of a segment is hidden from some row
 
     // How many vectors of panel p anybody sees, from v on.
     int64_t pick(int64_t p, int64_t& v) const {
         v = 2 * p + !vector[2 * p];
         return !!vector[2 * p] + !!vector[2 * p + 1];
     }
+    // Whether row i sees key j of the block, j in a segment.
+    bool sees(int i, int64_t j) const { return panel[j / kPanel] == kAll || bits[j / kPanel][i] >> j % kPanel & 1; }
+
+    void add(int64_t begin, int64_t end) {
+        if (count && segment[count - 1].end == begin) {
+            segment[count - 1].end = (int32_t)end;
+        } else {
+            segment[count++] = {(int32_t)begin, (int32_t)end};
+        }
+    }
 };
 
+// `count` ≤ kPanel bytes, 0 or 1, as bits.
+static inline uint32_t gather_bits(const uint8_t* from, int64_t column, int64_t count) {
+    uint32_t bits = 0;
+    int64_t j = 0;
+    for (; column == 1 && j + 8 <= count; j += 8) {
+        uint64_t eight;
+        std::memcpy(&eight, from + j, 8);
+        bits |= (uint32_t)((eight & 0x0101010101010101u) * 0x0102040810204080u >> 56) << j;
+    }
+    for (; j < count; ++j) bits |= (uint32_t)(from[j * column] & 1) << j;
+    return bits;
+}
+
 struct Group {
-    const int32_t* spans;  // of the first row, or null
-    int64_t row, range, ranges, keys;
-    int rows;              // valid rows, ≤ kRows
+    const int32_t* spans;    // of the first row, or null
+    const uint8_t* pattern;  // the same
+    int64_t row, range, ranges, column, keys;
+    int rows;                // valid rows, ≤ kRows
     int64_t cursor[kRows];
 
     Group() = default;
-    Group(const Spans& s, int64_t batch, int64_t head, int64_t first, int rows_, int64_t keys_)
-        : spans(s.data ? s.data + batch * s.batch + head * s.head + first * s.row : nullptr),
-          row(s.row), range(s.range), ranges(s.ranges), keys(keys_), rows(rows_) {
+    Group(const Scores& a, int64_t batch, int64_t head, int64_t first, int rows_)
+        : spans(a.spans.data ? a.spans.data + batch * a.spans.batch + head * a.spans.head + first * a.spans.row : nullptr),
+          pattern(a.pattern.data ? a.pattern.data + batch * a.pattern.batch + head * a.pattern.head + first * a.pattern.row : nullptr),
+          row(pattern ? a.pattern.row : a.spans.row), range(a.spans.range), ranges(a.spans.ranges), column(a.pattern.column), keys(a.keys), rows(rows_) {
         for (int i = 0; i < kRows; ++i) cursor[i] = 0;
     }
 
     // The first and one past the last key that any row sees.
     void extent(int64_t& low, int64_t& high) const {
-        if (!spans) {
+        if (!spans) {  // a pattern is looked at when its turn comes
             low = 0;
             high = keys;
             return;
@@ -62,71 +87,62 @@ struct Group {
             }
     }
 
-    // Fills `seen` for keys [begin, end), end − begin ≤ kBlock. Blocks must come in increasing order. False if nothing.
+    // Fills `seen` for keys [begin, end), end − begin ≤ kBlock. Blocks must come in increasing order. False if nothing is seen.
     bool look(int64_t begin, int64_t end, Seen& seen) {
-        const uint32_t everyone = (1u << rows) - 1;
+        constexpr uint32_t lanes = (uint32_t)(((uint64_t)1 << kLanes) - 1);
         seen.count = 0;
         seen.ragged = false;
-        if (!spans) {
-            seen.segment[seen.count++] = {(int32_t)begin, (int32_t)end, everyone};
-        } else {
-            const int distinct = row ? rows : 1;
-            for (int64_t j = begin; j < end;) {
-                int64_t next = end;
-                uint32_t mask = 0;
-                for (int i = 0; i < distinct; ++i) {
-                    const int32_t* s = spans + i * row;
-                    int64_t& c = cursor[i];
-                    while (c < ranges && s[c * range + 1] <= j) ++c;
-                    if (c == ranges) continue;
-                    const int64_t from = s[c * range], to = s[c * range + 1];
-                    if (from <= j) {
-                        mask |= 1u << i;
-                        next = min(next, to);
-                    } else if (from < to) {
-                        next = min(next, from);
-                    } else {  // an empty range ahead: step over it
-                        next = min(next, to);
-                    }
-                }
-                if (!row && mask) mask = everyone;
-                if (mask) {
-                    Segment* last = seen.count ? &seen.segment[seen.count - 1] : nullptr;
-                    if (last && last->end == j && last->rows == mask) {
-                        last->end = (int32_t)next;
-                    } else {
-                        seen.segment[seen.count++] = {(int32_t)j, (int32_t)next, mask};
-                    }
-                    seen.ragged |= mask != everyone;
-                }
-                j = next;
+        std::memset(seen.vector, kNone, sizeof seen.vector);
+        std::memset(seen.panel, kNone, sizeof seen.panel);
+        const int distinct = row ? rows : 1;
+        int64_t p = 0;
+        if (!spans && !pattern && end - begin >= kPanel) {
+            p = (end - begin) / kPanel;
+            std::memset(seen.panel, kAll, p);
+            std::memset(seen.vector, kAll, 2 * p);
+            seen.add(begin, begin + p * kPanel);
+        }
+        for (; begin + p * kPanel < end; ++p) {
+            const int64_t low = begin + p * kPanel, count = min(kPanel, end - low);
+            uint32_t (&bits)[kRows] = seen.bits[p];
+            uint32_t some = 0, all = ~0u;
+            for (int i = 0; i < distinct; ++i) {
+                bits[i] = pattern ? gather_bits(pattern + i * row + low * column, column, count) : spans ? cover(i, low, count) : first(count);
+                some |= bits[i];
+                all &= bits[i];
+            }
+            if (!some) continue;
+            for (int i = distinct; i < kRows; ++i) bits[i] = i < rows ? bits[0] : 0;
+            seen.ragged |= some != all;
+            for (int c = 0; c < 2; ++c)
+                seen.vector[2 * p + c] = !(some >> c * kLanes & lanes) ? kNone : (all >> c * kLanes & lanes) == lanes ? kAll : kSome;
+            seen.panel[p] = seen.vector[2 * p] == seen.vector[2 * p + 1] ? seen.vector[2 * p] : kSome;
+            for (int64_t from = 0; from < kPanel && some >> from;) {  // runs of keys
+                from += __builtin_ctz(some >> from);
+                const int64_t to = from + __builtin_ctzll(~((uint64_t)some >> from));
+                seen.add(low + from, low + to);
+                from = to;
             }
         }
-        if (!seen.count) return false;
-        std::memset(seen.vector, kNone, sizeof seen.vector);
-        for (int s = 0; s < seen.count; ++s) {
-            const int64_t from = seen.segment[s].begin - begin, to = seen.segment[s].end - begin;
-            for (int64_t v = from / kLanes; v * kLanes < to; ++v)
-                seen.vector[v] = seen.segment[s].rows == everyone && from <= v * kLanes && v * kLanes + kLanes <= to ? kAll : kSome;
+        return seen.count;
+    }
+
+  private:
+    static uint32_t first(int64_t count) { return (uint32_t)(((uint64_t)1 << count) - 1); }
+
+    // What row i's ranges say of keys [low, low + count), one bit a key.
+    uint32_t cover(int i, int64_t low, int64_t count) {
+        const int32_t* s = spans + i * row;
+        int64_t& c = cursor[i];
+        while (c < ranges && s[c * range + 1] <= low) ++c;
+        uint32_t bits = 0;
+        for (int64_t r = c; r < ranges && s[r * range] < low + count; ++r) {
+            const int64_t from = max(s[r * range] - low, 0), to = min(s[r * range + 1] - low, count);
+            if (from < to) bits |= first(to - from) << from;
         }
-        for (int64_t p = 0; p < kPanels; ++p)
-            seen.panel[p] = seen.vector[2 * p] == seen.vector[2 * p + 1] ? seen.vector[2 * p] : kSome;
-        return true;
+        return bits;
     }
 };
-
-// The keys of panel p (of the block at `begin`) that each row sees, one bit a key.
-static inline void panel_bits(const Seen& seen, int64_t begin, int64_t p, uint32_t (&bits)[kRows]) {
-    for (int i = 0; i < kRows; ++i) bits[i] = 0;
-    const int64_t low = begin + p * kPanel, high = low + kPanel;
-    for (int s = 0; s < seen.count; ++s) {
-        const int64_t from = max(seen.segment[s].begin, low) - low, to = min(seen.segment[s].end, high) - low;
-        if (from >= to) continue;
-        const uint32_t range = (uint32_t)((((uint64_t)1 << (to - from)) - 1) << from);
-        for (int i = 0; i < kRows; ++i)
-            if (seen.segment[s].rows >> i & 1) bits[i] |= range;
-    }
-}
 
 }  // namespace
 }  // namespace regard::REGARD_ISA

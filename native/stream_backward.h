@@ -77,7 +77,7 @@ struct StreamBackward {
             for (int64_t g = 0; g < group * row_groups; ++g) {
                 if (Rule::kExtra && g % 16 == 0) drain(extra, extra_sum, g == 0);
                 const int64_t head = first_head + g / row_groups, first = g % row_groups * kRows, row = batch * a.heads + head;
-                Group sight(a.spans, batch, head, first, (int)min(kRows, a.queries - first), a.keys);
+                Group sight(a, batch, head, first, (int)min(kRows, a.queries - first));
                 Seen seen;
                 if (!sight.look(begin, end, seen)) continue;
                 const bool clean = rule.take(batch, head, first, sight.rows, rows);
@@ -118,8 +118,7 @@ struct StreamBackward {
             Float acc[kRows][2];
             clear(acc);
             rule.tile(acc, pair, begin / kPanel + p, rows);
-            uint32_t bits[kRows];
-            if (seen.panel[p] == kSome) panel_bits(seen, begin, p, bits);
+            const uint32_t* bits = seen.bits[p];
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < 2; ++c) {
                     acc[i][c] = exp2(acc[i][c] * rule.factor - shift[i]);

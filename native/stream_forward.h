@@ -65,7 +65,7 @@ struct StreamForward {
         for (int64_t g = 0; g < used; ++g) {
             State& s = state[g];
             const int64_t mine = min(kRows, count - g * kRows);
-            s.group = Group(a.spans, batch, head, first + g * kRows, (int)mine, a.keys);
+            s.group = Group(a, batch, head, first + g * kRows, (int)mine);
             s.group.extent(low, high);
             rule.take(batch, head, first + g * kRows, mine, rows + g * row_floats);
             for (int i = 0; i < kRows; ++i) {
@@ -85,7 +85,8 @@ struct StreamForward {
         for (int64_t i = 0; i < count; ++i) finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
     }
 
-    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* rows, float* scores, float* out) const {
+    // Scores of a row group, −∞ where hidden; the largest of each row.
+    REGARD_APART void score(const Seen& seen, int64_t begin, int64_t pair, const float* rows, float* scores, Float (&largest)[kRows]) const {
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
         for (int64_t p = 0; p < kPanels; ++p) {
@@ -94,10 +95,8 @@ struct StreamForward {
             clear(acc);
             rule.tile(acc, pair, begin / kPanel + p, rows);
             if (seen.panel[p] == kSome) {
-                uint32_t bits[kRows];
-                panel_bits(seen, begin, p, bits);
                 for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(bits[i] >> c * kLanes, acc[i][c], splat(-INFINITY));
+                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(seen.bits[p][i] >> c * kLanes, acc[i][c], splat(-INFINITY));
             }
 #pragma GCC unroll 16
             for (int i = 0; i < kRows; ++i) {
@@ -106,19 +105,24 @@ struct StreamForward {
                 best[i] = max(best[i], max(acc[i][0], acc[i][1]));
             }
         }
-        float decay[kRows];
+        for (int i = 0; i < kRows; ++i) largest[i] = best[i];
+    }
+
+    // Scores become weights under the running maximum, which `best` joins.
+    REGARD_APART void weigh(State& state, const Seen& seen, const Float (&best)[kRows], float* scores, float (&decay)[kRows]) const {
         for (int i = 0; i < kRows; ++i) {
             const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
             const float safe = now == -INFINITY ? 0.0f : now;
             decay[i] = before == -INFINITY ? 0.0f : before == now ? 1.0f : ::exp2f((before - safe) * rule.factor);
-            const Float shift = splat(safe * rule.factor);
+            const float factor = rule.factor;  // here, because the stores below could be to it for all the compiler knows
+            const Float shift = splat(safe * factor);
             Float sum[2] = {Float{}, Float{}};
             float* s = scores + i * kScoreRow;
             for (int64_t p = 0; p < kPanels; ++p) {
                 if (seen.panel[p] == kNone) continue;
 #pragma GCC unroll 2
                 for (int c = 0; c < 2; ++c) {
-                    const Float weight = exp2(load(s + p * kPanel + c * kLanes) * rule.factor - shift);
+                    const Float weight = exp2(load(s + p * kPanel + c * kLanes) * factor - shift);
                     store(s + p * kPanel + c * kLanes, weight);
                     sum[c] += weight;
                 }
@@ -126,6 +130,13 @@ struct StreamForward {
             state.top[i] = now;
             state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
         }
+    }
+
+    void step(State& state, const Seen& seen, int64_t begin, int64_t pair, const float* rows, float* scores, float* out) const {
+        Float best[kRows];
+        float decay[kRows];
+        score(seen, begin, pair, rows, scores, best);
+        weigh(state, seen, best, scores, decay);
         const bool careful = touches_dirty(seen, begin, pair);
         if (narrow) {
             int64_t column = 0;
@@ -142,7 +153,7 @@ struct StreamForward {
 
     // Columns of a narrow output, each kept as kLanes partial sums. Hidden values are never multiplied: they could be NaN.
     template <int Columns>
-    void gather_lanes(const Seen& seen, int64_t begin, int64_t pair, int64_t column, bool careful, const float* weights, const float* decay, float* out) const {
+    REGARD_APART void gather_lanes(const Seen& seen, int64_t begin, int64_t pair, int64_t column, bool careful, const float* weights, const float* decay, float* out) const {
         for (int i = 0; i < kRows; ++i) {
             Float acc[2][Columns];
             clear(acc);
@@ -150,16 +161,14 @@ struct StreamForward {
                 if (seen.panel[p] == kNone) continue;
                 const float* v = value.panel(pair, begin / kPanel + p) + column * kPanel;
                 const float* w = weights + i * kScoreRow + p * kPanel;
-                uint32_t bits[kRows];
                 const bool masked = careful && seen.panel[p] == kSome;
-                if (masked) panel_bits(seen, begin, p, bits);
 #pragma GCC unroll 2
                 for (int c = 0; c < 2; ++c) {
                     const Float weight = load(w + c * kLanes);
 #pragma GCC unroll 4
                     for (int k = 0; k < Columns; ++k) {
                         Float x = load(v + k * kPanel + c * kLanes);
-                        if (masked) x = choose(bits[i] >> c * kLanes, x, Float{});
+                        if (masked) x = choose(seen.bits[p][i] >> c * kLanes, x, Float{});
                         acc[c][k] += weight * x;
                     }
                 }
@@ -173,14 +182,12 @@ struct StreamForward {
 
     // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
     template <int Columns>
-    void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
+    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
         const float* v = value.at(pair) + column;
         Float acc[kRows][Columns];
         clear(acc);
-        for (int s = 0; s < seen.count;) {
-            const int64_t from = seen.segment[s].begin;
-            int64_t to = seen.segment[s].end;
-            for (++s; s < seen.count && seen.segment[s].begin == to; ++s) to = seen.segment[s].end;
+        for (int s = 0; s < seen.count; ++s) {
+            const int64_t from = seen.segment[s].begin, to = seen.segment[s].end;
             multiply(acc, weights + (from - begin), kScoreRow, 1, v + from * width, width, to - from);
         }
 #pragma GCC unroll 16
@@ -204,11 +211,9 @@ struct StreamForward {
         const float* v = value.at(pair);
         for (int i = 0; i < kRows; ++i) {
             for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
-            for (int s = 0; s < seen.count; ++s) {
-                if (!(seen.segment[s].rows >> i & 1)) continue;
+            for (int s = 0; s < seen.count; ++s)
                 for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
-            }
+                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
         }
     }
 

@@ -61,14 +61,10 @@ class Pass:
         self.kept: list[Tensor] = []
         self.same = 0
 
-    def run(self, readings: list[Reading], lse: Tensor, spans: Tensor | None) -> dict[str, Any]:
+    def run(self, readings: list[Reading], lse: Tensor, seen: Tensor | None) -> dict[str, Any]:
         finish = {reading.name: self._prepare(reading) for reading in readings}
-        spec = self.spec
-        arguments, _alive = ops.score_arguments(
-            spec.query, spec.key, spec.value, spec.key_bias, None, spans, spec.scale, spec.cap or 0.0, float(spec.beta)
-        )
-        shape, numbers, query, key, _, key_bias, ranges, _ = arguments
-        ops._native.read(shape, numbers, query, key, key_bias, ranges, lse.contiguous().data_ptr(), self.wanted)
+        (shape, numbers, query, key, _, key_bias, sees, _), _alive = ops.score_arguments(ops.Scores.of(self.spec, seen))
+        ops._native.read(shape, numbers, query, key, key_bias, sees, lse.contiguous().data_ptr(), self.wanted)
         return {name: result() for name, result in finish.items()}
 
     def _input(self, name: str, x: Tensor) -> None:
@@ -174,9 +170,9 @@ class Pass:
 
 
 @torch.no_grad()
-def read(spec: Spec, readings: list[Reading], lse: Tensor, spans: Tensor | None) -> dict[str, Any]:
+def read(spec: Spec, readings: list[Reading], lse: Tensor, seen: Tensor | None) -> dict[str, Any]:
     """Every given reading in one compiled pass, by name."""
-    return Pass(spec, Shape.of(spec)).run(readings, lse, spans)
+    return Pass(spec, Shape.of(spec)).run(readings, lse, seen)
 
 
 __all__ = ["read", "split"]
