@@ -93,7 +93,7 @@ def test_which_languages_published_models_read(tmp_path: Path) -> None:
 
 
 def test_a_room_begins_with_the_best_translators_and_one_without_attention(chinese: dict[str, Path]) -> None:
-    library = Library({"fixed": chinese["zh-en-fixed"], **{name: chinese["zh-en-transformer"] for name in ("a", "b", "c")}})
+    library = Library({"fixed": chinese["zh-en-fixed"], **dict.fromkeys(("a", "b", "c"), chinese["zh-en-transformer"])})
     library.models |= {name: replace(library.models[name], bleu=score) for name, score in (("a", 10.0), ("b", 30.0), ("c", 20.0))}
     wanted = First(library).translation()
     assert wanted is not None
