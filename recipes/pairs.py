@@ -11,7 +11,8 @@ the same lines give the same split on any machine.
 Training pairs only: captions, which come lower-cased and with loose punctuation, get the capitals Tatoeba gives a word and lose the spaces;
 a quarter of the sources that end in a full stop lose it, because people type without one. In Chinese a place is named too seldom to be
 learnt (中国 in 22 lines of Tatoeba), so sentences that name one place are repeated with others, and each place stands alone once; in
-everyday.tsv whoever is loved, liked or missed may be a place too. The sentence the README shows, 我爱中国, is kept out of training.
+everyday.tsv peoples and languages take each other's place likewise, and whoever is loved, liked or missed may be a place. The sentence the
+README shows, 我爱中国, is kept out of training.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.text.chinese import folding_table
@@ -42,6 +43,16 @@ PLACES = (
     {
         "北京": "Beijing", "上海": "Shanghai", "香港": "Hong Kong", "东京": "Tokyo", "波士顿": "Boston", "纽约": "New York",
         "伦敦": "London", "巴黎": "Paris", "柏林": "Berlin", "罗马": "Rome", "莫斯科": "Moscow", "芝加哥": "Chicago",
+    },
+)  # fmt: skip
+PEOPLE = (
+    {
+        "中国人": "Chinese", "日本人": "Japanese", "美国人": "American", "法国人": "French", "德国人": "German", "英国人": "English",
+        "意大利人": "Italian", "俄罗斯人": "Russian", "加拿大人": "Canadian", "韩国人": "Korean", "印度人": "Indian",
+    },
+    {
+        "中文": "Chinese", "日语": "Japanese", "英语": "English", "法语": "French", "德语": "German", "意大利语": "Italian",
+        "俄语": "Russian", "韩语": "Korean", "西班牙语": "Spanish",
     },
 )  # fmt: skip
 
@@ -124,18 +135,20 @@ def unstopped(pair: Pair) -> Pair:
     return pair
 
 
-def elsewhere(pairs: Iterable[Pair], fold: dict[int, str]) -> list[Pair]:
-    """Sentences that name one place, once on each side, said of others of its kind by a fixed draw; and every place by itself."""
-    found = [Pair(chinese, english) for kind in PLACES for chinese, english in kind.items()]
+def elsewhere(pairs: Iterable[Pair], fold: dict[int, str], kinds: Sequence[dict[str, str]]) -> list[Pair]:
+    """Sentences that name one thing of the kinds, once on each side, said of others of its kind by a fixed draw."""
+    found = []
     for pair in pairs:
         source = pair.source.translate(fold)
-        # 日本人, 法语 and 印度尼西亚 name no place of the list.
-        named = [(z, e, kind) for kind in PLACES for z, e in kind.items() if re.search(f"{z}(?![人语文话式尼])", source)]
+        # 日本人, 法语 and 印度尼西亚 name no place.
+        named = [(z, e, kind) for kind in kinds for z, e in kind.items() if re.search(f"{z}(?![人语文话式尼])", source)]
         if len(named) != 1 or source.count(named[0][0]) != 1 or len(re.findall(rf"\b{named[0][1]}\b", pair.target)) != 1:
             continue
         here, english, kind = named[0]
-        others = sorted((z for z in kind if z != here), key=lambda z: draw(f"{z}\t{source}"))[:VARIANTS]
-        found += [Pair(source.replace(here, z), re.sub(rf"\b{english}\b", kind[z], pair.target)) for z in others]
+        for z in sorted((z for z in kind if z != here), key=lambda z: draw(f"{z}\t{source}"))[:VARIANTS]:
+            said = re.sub(rf"\b{english}\b", kind[z], pair.target)
+            article = r"\1n " if kind[z][0] in "AEIO" else r"\1 "
+            found.append(Pair(source.replace(here, z), re.sub(rf"\b([Aa])n? (?={kind[z]}\b)", article, said)))
     return found
 
 
@@ -190,8 +203,10 @@ def main() -> None:
         def allowed(pair: Pair) -> bool:
             return plain(pair.source, fold) != SHOWN and not held & {(side, plain(pair[side], fold)) for side in (0, 1)}
 
-        parts["train"] = list(filter(allowed, parts["train"] + elsewhere(parts["train"], fold)))
-        everyday = parts["train"] + list(filter(allowed, beloved(everyday, fold)))
+        alone = [Pair(*named) for kind in PLACES for named in kind.items()]
+        parts["train"] = list(filter(allowed, everyday + alone + elsewhere(everyday, fold, PLACES)))
+        more = beloved(everyday, fold) + elsewhere(everyday, fold, PEOPLE)
+        everyday = parts["train"] + list(filter(allowed, more))
     names = capitals(pair.target for pair in parts["train"])
     fresh = [pair for pair in captions["train"] if not held & {(side, plain(pair[side], fold)) for side in (0, 1)}]
     parts["train"] += [Pair(pair.source, written(pair.target, names)) for pair in fresh]
