@@ -33,7 +33,7 @@ class First:
             made: dict[str, Any] = {"asked": wanted and wanted[1], "answer": None, "refused": None}
             if wanted is not None:
                 try:
-                    made["answer"] = json.loads(await jobs.run(*wanted, seconds=120, name=f"first-{room}"))
+                    made["answer"] = json.loads(await jobs.run(*wanted, seconds=300, name=f"first-{room}"))
                 except Refusal as refusal:
                     made["refused"] = refusal.plain()
             self.ready[room] = made
