@@ -9,7 +9,7 @@ WORKERS ?= 2
 .PHONY: run test test-slow check format bench sanitize clean setup browser
 
 run: $(STAMP)/installed
-	@$(BIN)/regard demo
+	@$(BIN)/regard translate 我爱中国
 	@$(BIN)/regard studio
 
 setup: $(STAMP)/installed

@@ -152,9 +152,14 @@ def _scores(label: str, result: dict[str, Any]) -> list[str]:
     for name, value in result.items():
         if isinstance(value, int | float):
             rows.append((name, f"{value:.4g}" if isinstance(value, float) else f"{value:,}", ""))
-    lines = [f"**{label}**", "", "| | | |", "|---|---|---|", *(f"| {name} | {value} | {note} |" for name, value, note in rows), ""]
+    lines = [f"**{label}**", "", "| | | |", "|---|---|---|", *(f"| {name} | {value} | {_cell(note)} |" for name, value, note in rows), ""]
     if result.get("by_length"):
         lines += ["| source tokens | sentences | BLEU (lowercase) | exact |", "|---|---|---|---|"]
         lines += [f"| {r['least']}–{r['most']} | {r['sentences']} | {r['bleu']:.1f} | {r['exact']:.1f} % |" for r in result["by_length"]]
         lines.append("")
     return lines
+
+
+def _cell(text: str) -> str:
+    """Text inside a table: a bar would end its cell."""
+    return text.replace("|", "\\|")
