@@ -54,7 +54,7 @@ def _for_pairs(text: str, data: Path) -> str:
     text = re.sub(r"^valid = ", "# valid = ", text, flags=re.M)
     for side, texts in (("source", [p.source for p in pairs]), ("target", [p.target for p in pairs])):
         if script_of(" ".join(texts[:1000])) == "CJK":
-            text = _set(text, "kind", "char", after=f"[{side}]")
+            text = _set(text, "kind", "char", after=f"\n[{side}]")
             text = _set(text, "tokenize", "zh") if side == "target" else text
     # About a minute's work at least; fewer passes through large files.
     return _set(text, "steps", min(20000, max(1500, len(pairs) // 5)))
