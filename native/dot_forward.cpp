@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
 constexpr int64_t kMostGroups = 8;
+constexpr float kNear = 1 << 12;    // a block's sum up to which the maximum found before is near enough
+constexpr float kStill = 0.25f;     // a maximum that moved by less is expected to stay
 constexpr int64_t kLocal = 1 << 16;  // numbers of a head's K and V that fit the cache beside the rest
 
 template <bool Half>
@@ -27,6 +29,7 @@ struct Forward {
     typename In::Packed key, value;
     Bias bias;
     Post post;
+    const float lift;     // of the queries, in float32: their products are then scores in base 2
     const int64_t width;  // of a row of values, padded
     const int64_t depth;  // of a score's sum
     const int64_t units;  // of a packed query
@@ -47,7 +50,7 @@ struct Forward {
         : a(a_), crew(crew_), local(is_local(a_, crew_.threads())),
           key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, local ? crew_.threads() : 0),
           value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? crew_.threads() : 0), bias(a_), post(a_),
-          width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)),
+          lift(Half ? 1.0f : post.lift()), width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)),
           groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
           query_floats(groups * kRows * units), out_floats(groups * kRows * width),
           scratch(4 * crew_.threads() * slot()) {}
@@ -57,8 +60,9 @@ struct Forward {
 
     struct State {
         Group group;
-        float top[kRows];     // running maximum, in the units of the stored scores
+        float top[kRows];     // running maximum or near it, in the units of the stored scores
         double total[kRows];  // running Σ 2^(s − top)
+        bool steady = false;  // the maximum hardly moved last time
     };
 
     void task(int64_t index, int worker) {
@@ -118,7 +122,7 @@ struct Forward {
             }
             for (int64_t k = 0; k < depth; ++k)
 #pragma GCC unroll 16
-                for (int i = 0; i < kRows; ++i) to[k * kRows + i] = rows[i * units + k];
+                for (int i = 0; i < kRows; ++i) to[k * kRows + i] = Half ? rows[i * units + k] : rows[i * units + k] * lift;
         }
     }
 
@@ -160,7 +164,50 @@ struct Forward {
             for (int c = 0; c < Columns; ++c) store(scores + i * kScoreRow + (v + c) * kLanes, acc[i][c]);
     }
 
+    // Weights of a whole block without looking for its maximum first: any number near it serves to keep 2^(s − top) in range. A
+    // sum that says the maximum has moved gives false, and nothing is changed.
+    REGARD_APART bool weigh_near(State& state, int64_t begin, int64_t pair, const float* query, float* scores) const {
+        const float factor = post.factor, *panel = key.panel(pair, begin / kPanel);
+        float down[kRows], total[kRows];
+        Float sum[kRows];
+        for (int i = 0; i < kRows; ++i) {
+            down[i] = state.top[i] * factor;
+            sum[i] = Float{};
+        }
+        for (int64_t p = 0; p < kPanels; ++p) {
+            Float acc[kRows][2];
+            clear(acc);
+            In::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
+#pragma GCC unroll 16
+            for (int i = 0; i < kRows; ++i) {
+                const Float shift = splat(down[i]);
+#pragma GCC unroll 2
+                for (int c = 0; c < 2; ++c) {
+                    acc[i][c] = exp2<true>(Half ? acc[i][c] * factor - shift : acc[i][c] - shift);
+                    In::keep(scores + i * kScoreRow + (p * kPanel + c * kLanes) / kPair, acc[i][c]);
+                }
+                sum[i] += acc[i][0] + acc[i][1];
+            }
+        }
+        bool near = true;
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) {
+            total[i] = horizontal_sum(sum[i]);
+            near &= total[i] <= kNear;  // false of NaN
+        }
+        for (int i = 0; near && i < kRows; ++i) state.total[i] += total[i];
+        return near;
+    }
+
     REGARD_APART void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query, float* scores, float* out) const {
+        if (state.steady && post.plain && seen.count == 1 && seen.segment[0].end - seen.segment[0].begin == kBlock && !seen.ragged && !a.drop_below) {
+            state.steady = weigh_near(state, begin, pair, query, scores);
+            if (state.steady) {
+                float decay[kRows];
+                for (int i = 0; i < kRows; ++i) decay[i] = 1;
+                return gather_all(seen, begin, pair, scores, decay, out);
+            }
+        }
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
         const float* key_bias = bias.row(row);
@@ -184,53 +231,66 @@ struct Forward {
         const Dropout dropout(a, row);
         if (dropout) weigh<true>(state, seen, begin, first, dropout, best, scores, decay);
         else weigh<false>(state, seen, begin, first, dropout, best, scores, decay);
-        if ((Half || seen.ragged) && touches_dirty(seen, begin, pair)) {
-            gather_apart(seen, begin, pair, scores, decay, out);
-        } else {
-            int64_t column = 0;
-            for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
-            if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
-        }
+        if ((Half || seen.ragged) && touches_dirty(seen, begin, pair)) gather_apart(seen, begin, pair, scores, decay, out);
+        else gather_all(seen, begin, pair, scores, decay, out);
     }
 
-    // Scores become weights under the running maximum, which `best` joins.
+    // Scores become weights under the running maximum, which `best` joins. What is done once a row is done for all of them
+    // together: each is a chain of steps that wait for one another.
     template <bool Drop>
     REGARD_APART void weigh(State& state, const Seen& seen, int64_t begin, int64_t first, const Dropout& dropout, const Float (&best)[kRows], float* scores,
                float (&decay)[kRows]) const {
         const float factor = post.factor;  // here, because the stores below could be to it for all the compiler knows
-        bool whole = true;
+        float shift[kRows];
+        Float sum[kRows];
+        bool whole = true, still = true;
         for (int64_t p = 0; p < kPanels; ++p) whole &= seen.panel[p] == kAll;
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) shift[i] = horizontal_max(best[i]);
         for (int i = 0; i < kRows; ++i) {
-            const float top = horizontal_max(best[i]), before = state.top[i], now = top > before ? top : before;
-            const float safe = now == -INFINITY ? 0.0f : now;
+            const float before = state.top[i], now = shift[i] > before ? shift[i] : before, safe = now == -INFINITY ? 0.0f : now;
             decay[i] = before == -INFINITY ? 0.0f : before == now ? 1.0f : ::exp2f((before - safe) * factor);
-            const Float shift = splat(safe * factor);
-            Float sum[2] = {Float{}, Float{}};
+            state.top[i] = now;
+            shift[i] = safe * factor;
+            still &= now != -INFINITY && (before == -INFINITY || decay[i] > kStill);
+        }
+        state.steady = still;
+        for (int i = 0; i < kRows; ++i) {
+            const Float down = splat(shift[i]);
+            Float some[2] = {Float{}, Float{}};
             float* s = scores + i * kScoreRow;
             const uint32_t hash = Drop ? dropout.row(first + i) : 0;
             const auto one = [&](int64_t v, Float& total) __attribute__((always_inline)) {
-                Float weight = exp2(load(s + v * kLanes) * factor - shift);
+                const Float score = load(s + v * kLanes);
+                Float weight = exp2(Half ? score * factor - down : score - down);
                 total += weight;
                 if (Drop) weight = select(dropout.keeps(hash, begin + v * kLanes), weight, Float{});
                 In::keep(s + v * kLanes / kPair, weight);  // pairs: behind what is still to be read
             };
             for (int64_t v = 0; whole && v < kVectors; v += 2) {
-                one(v, sum[0]);
-                one(v + 1, sum[1]);
+                one(v, some[0]);
+                one(v + 1, some[1]);
             }
             for (int64_t p = 0; !whole && p < kPanels; ++p) {
                 int64_t v = 2 * p;
                 const int64_t n = seen.pick(p, v);
                 if (n == 2) {
-                    one(v, sum[0]);
-                    one(v + 1, sum[1]);
+                    one(v, some[0]);
+                    one(v + 1, some[1]);
                 } else if (n == 1) {
-                    one(v, sum[0]);
+                    one(v, some[0]);
                 }
             }
-            state.top[i] = now;
-            state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[0] + sum[1]);
+            sum[i] = some[0] + some[1];
         }
+#pragma GCC unroll 16
+        for (int i = 0; i < kRows; ++i) state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[i]);
+    }
+
+    void gather_all(const Seen& seen, int64_t begin, int64_t pair, const float* scores, const float* decay, float* out) const {
+        int64_t column = 0;
+        for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
+        if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
     }
 
     // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.

@@ -26,6 +26,13 @@ struct Post {
         factor = plain ? whole : 1.0f;
     }
 
+    // Hands the factor of a plain score over to whoever multiplies the queries by it.
+    float lift() {
+        const float handed = factor;
+        factor = 1;
+        return handed;
+    }
+
     // `bias`: of these keys, or null.
     REGARD_INLINE_MEMBER Float apply(Float raw, const float* bias) const {
         Float u = raw * scale;

@@ -60,31 +60,33 @@ struct Group {
     const uint8_t* pattern;  // the same
     int64_t row, range, ranges, column, keys;
     int rows;                // valid rows, ≤ kRows
+    int64_t from, to;            // outside of these no row sees a key; of a pattern, known when its turn comes
+    int64_t sure_from, sure_to;  // between these every row sees every key
     int64_t cursor[kRows];
 
     Group() = default;
     Group(const Scores& a, int64_t batch, int64_t head, int64_t first, int rows_)
         : spans(a.spans.data ? a.spans.data + batch * a.spans.batch + head * a.spans.head + first * a.spans.row : nullptr),
           pattern(a.pattern.data ? a.pattern.data + batch * a.pattern.batch + head * a.pattern.head + first * a.pattern.row : nullptr),
-          row(pattern ? a.pattern.row : a.spans.row), range(a.spans.range), ranges(a.spans.ranges), column(a.pattern.column), keys(a.keys), rows(rows_) {
+          row(pattern ? a.pattern.row : a.spans.row), range(a.spans.range), ranges(a.spans.ranges), column(a.pattern.column), keys(a.keys), rows(rows_),
+          from(spans ? a.keys : 0), to(spans ? 0 : a.keys), sure_from(0), sure_to(pattern || (spans && ranges != 1) ? 0 : a.keys) {
         for (int i = 0; i < kRows; ++i) cursor[i] = 0;
-    }
-
-    // The first and one past the last key that any row sees.
-    void extent(int64_t& low, int64_t& high) const {
-        if (!spans) {  // a pattern is looked at when its turn comes
-            low = 0;
-            high = keys;
-            return;
-        }
-        const int distinct = row ? rows : 1;
-        for (int i = 0; i < distinct; ++i)
+        for (int i = 0; spans && i < (row ? rows : 1); ++i)
             for (int64_t r = 0; r < ranges; ++r) {
                 const int32_t* s = spans + i * row + r * range;
+                sure_from = max(sure_from, s[0]);
+                sure_to = min(sure_to, s[1]);
                 if (s[1] <= s[0]) continue;
-                low = min(low, max(s[0], 0));
-                high = max(high, min(s[1], keys));
+                from = min(from, max(s[0], 0));
+                to = max(to, min(s[1], keys));
             }
+    }
+
+    // Widens [low, high) to the keys that any row sees.
+    void extent(int64_t& low, int64_t& high) const {
+        if (from >= to) return;
+        low = min(low, from);
+        high = max(high, to);
     }
 
     // Fills `seen` for keys [begin, end), end − begin ≤ kBlock. Blocks must come in increasing order. False if nothing is seen.
@@ -95,15 +97,19 @@ struct Group {
         std::memset(seen.vector, kNone, sizeof seen.vector);
         std::memset(seen.panel, kNone, sizeof seen.panel);
         const int distinct = row ? rows : 1;
-        int64_t p = 0;
-        if (!spans && !pattern && end - begin >= kPanel) {
-            p = (end - begin) / kPanel;
-            std::memset(seen.panel, kAll, p);
-            std::memset(seen.vector, kAll, 2 * p);
-            seen.add(begin, begin + p * kPanel);
-        }
+        end = min(end, to);
+        const int64_t sure = min(end, sure_to);
+        int64_t p = from > begin ? (from - begin) / kPanel : 0;
         for (; begin + p * kPanel < end; ++p) {
             const int64_t low = begin + p * kPanel, count = min(kPanel, end - low);
+            if (low >= sure_from && low + kPanel <= sure) {
+                const int64_t whole = (sure - low) / kPanel;
+                std::memset(seen.panel + p, kAll, whole);
+                std::memset(seen.vector + 2 * p, kAll, 2 * whole);
+                seen.add(low, low + whole * kPanel);
+                p += whole - 1;
+                continue;
+            }
             uint32_t (&bits)[kRows] = seen.bits[p];
             uint32_t some = 0, all = ~0u;
             for (int i = 0; i < distinct; ++i) {

@@ -133,28 +133,28 @@ REGARD_INLINE float horizontal_max(Float v) {
     return v[0];
 }
 
-// 2^x for x below 127; zero below −127 (and for −∞), NaN for NaN. Relative error 1.5e-7: a degree-5 minimax
-// polynomial on [−½, ½].
-REGARD_INLINE Float exp2(Float x) {
-#if defined(__AVX512F__)
-    const Float n = (Float)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const Float r = (Float)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);  // x − n, and 0 of −∞
-#else
-    x = max(splat(-127.0f), x);
-    const Float shifted = x + 12582912.0f;  // 1.5·2^23: the integer lands in the low bits
-    const Float r = x - (shifted - 12582912.0f);
-#endif
+// 2^r for r in [−½, ½], relative error 1.5e-7: a degree-5 minimax polynomial.
+REGARD_INLINE Float exp2_near(Float r) {
     Float p = splat(0.0013276471979026833f);
     p = p * r + 0.009675541334205992f;
     p = p * r + 0.055507132735439654f;
     p = p * r + 0.24022119723848773f;
     p = p * r + 0.6931469670647324f;
-    p = p * r + 1.0000000716546822f;
+    return p * r + 1.0000000716546822f;
+}
+
+// 2^x for x below 127; zero below −127, NaN for NaN. Of −∞, zero, or NaN if it was said to be Finite, which is quicker.
+template <bool Finite = false>
+REGARD_INLINE Float exp2(Float x) {
 #if defined(__AVX512F__)
-    return (Float)_mm512_scalef_ps((__m512)p, (__m512)n);
+    const Float n = (Float)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const Float r = Finite ? x - n : (Float)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return (Float)_mm512_scalef_ps((__m512)exp2_near(r), (__m512)n);
 #else
+    x = max(splat(-127.0f), x);
+    const Float shifted = x + 12582912.0f;  // 1.5·2^23: the integer lands in the low bits
     const Int power = ((Int)shifted - (0x4B400000 - 127)) << 23;  // n = −127 gives the bits of 0.0
-    return p * (Float)power;
+    return exp2_near(x - (shifted - 12582912.0f)) * (Float)power;
 #endif
 }
 

@@ -109,6 +109,23 @@ def test_forward_over_several_blocks(isa: str, mask: str) -> None:
     close(*tensors(1, 2, 1, 130, 1300, 16, 8), mask=MASKS[mask])
 
 
+@pytest.mark.parametrize("moves", ["early", "late", "rising", "falling", "now and then"])
+@pytest.mark.parametrize("mask", ["none", "causal"])
+def test_a_maximum_that_moves(isa: str, moves: str, mask: str) -> None:
+    """The running maximum may be off by a little between blocks of keys, and must follow when it is off by much."""
+    S = 2600
+    q, k, v = tensors(1, 2, 1, 44, S, 8, 8, seed=5)
+    far = torch.zeros(S)
+    far[{"early": 3, "late": S - 3}.get(moves, 0)] = 90 if moves in ("early", "late") else 0
+    if moves in ("rising", "falling"):
+        far = torch.linspace(-60, 60, S) * (1 if moves == "rising" else -1)
+    if moves == "now and then":
+        far[700::900] = torch.tensor([4.0, 30.0, 45.0])
+    q[..., 0] = math.sqrt(8)  # the first column of a key is then what it adds to every score
+    k[..., 0] = far
+    close(q, k, v, mask=MASKS[mask])
+
+
 @pytest.mark.parametrize("mask", [None, causal(), padding(torch.tensor([1700, 3])), causal() & window(700, 0) | global_tokens([3])])
 def test_a_few_queries_against_many_keys(isa: str, mask: Mask | None) -> None:
     close(*tensors(2, 6, 2, 3, 2000, 16, 40), mask=mask)
