@@ -1,5 +1,6 @@
 #include "threads.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int64_t kAskEvery = 20'000'000;  // ns between two looks at the signals
 constexpr int64_t kSpin = 30'000;          // ns a worker stays awake after a job: the next phase is usually close
+constexpr int64_t kNap = 200'000;          // ns between two looks at helpers that take longer
 
 int64_t now() {
     timespec t;
@@ -34,6 +36,8 @@ struct Job {
     int wanted;  // helpers that may still join
     Crew* crew;
     std::atomic<int64_t> next{0};
+    std::atomic<int> joined{0}, running{0};
+    pthread_t caller{};
 };
 
 void work(Job& job, int worker) {
@@ -44,10 +48,38 @@ void work(Job& job, int worker) {
     }
 }
 
+// Waits on the calling thread until `running` is zero, looking at the signals meanwhile.
+void wait_for(const std::atomic<int>& running, Crew& crew) {
+    for (int64_t until = now() + kSpin; running.load(std::memory_order_acquire) && now() < until;)
+        for (int i = 0; i < 32; ++i) relax();
+    while (running.load(std::memory_order_acquire)) {
+        const timespec nap{0, kNap};
+        nanosleep(&nap, nullptr);
+        crew.stopped(0);
+    }
+}
+
+// OpenMP's threads, where the process has them, as torch does: between its own calls they wait for work by spinning, and would
+// hold the cores against any others. GOMP_parallel is how compiled code calls the runtime; nothing is linked.
+using Parallel = void (*)(void (*body)(void*), void* context, unsigned threads, unsigned flags);
+
+void take_part(void* opaque) {
+    Job& job = *(Job*)opaque;
+    const bool caller = pthread_equal(pthread_self(), job.caller);
+    if (caller) {
+        work(job, 0);
+        return wait_for(job.running, *job.crew);  // here, because OpenMP waits without looking at the signals
+    }
+    job.running.fetch_add(1);
+    work(job, 1 + job.joined.fetch_add(1));
+    job.running.fetch_sub(1);
+}
+
+// Our own threads, where there are none to share.
 struct Pool {
     std::mutex busy;  // held by the call that owns the helpers
     std::mutex mutex;
-    std::condition_variable wake, done;
+    std::condition_variable wake;
     std::atomic<uint64_t> epoch{0};
     std::atomic<int> running{0};
     Job* job = nullptr;
@@ -67,8 +99,7 @@ struct Pool {
             running.fetch_add(1, std::memory_order_relaxed);
             lock.unlock();
             work(mine, worker);
-            lock.lock();
-            if (running.fetch_sub(1, std::memory_order_release) == 1) done.notify_one();
+            running.fetch_sub(1, std::memory_order_release);
         }
     }
 
@@ -98,30 +129,25 @@ struct Pool {
             std::lock_guard<std::mutex> lock(mutex);
             job = nullptr;  // nobody joins from here on
         }
-        for (int64_t until = now() + kSpin; running.load(std::memory_order_acquire) && now() < until;)
-            for (int i = 0; i < 32; ++i) relax();
-        std::unique_lock<std::mutex> lock(mutex);
-        while (running.load(std::memory_order_acquire)) {
-            done.wait_for(lock, std::chrono::milliseconds(20));
-            lock.unlock();
-            job_.crew->stopped(0);
-            lock.lock();
-        }
+        wait_for(running, *job_.crew);
     }
 };
 
 // The pool is never destroyed (its threads may outlive static destructors) and is forgotten in a forked child, whose
-// copies of the threads do not exist.
+// copies of the threads, OpenMP's too, do not exist.
 std::mutex guard;
 Pool* pool = nullptr;
+Parallel parallel = nullptr;  // null: none to share
 
 Pool* the_pool() {
     std::lock_guard<std::mutex> lock(guard);
     static bool registered = false;
     if (!registered) {
+        parallel = (Parallel)dlsym(RTLD_DEFAULT, "GOMP_parallel");
         pthread_atfork([] { guard.lock(); }, [] { guard.unlock(); },
                        [] {
                            pool = nullptr;
+                           parallel = nullptr;
                            guard.unlock();
                        });
         registered = true;
@@ -157,11 +183,13 @@ void Crew::run(int64_t tasks, void (*body)(void*, int64_t, int), void* context) 
     job.tasks = tasks;
     job.wanted = 0;
     job.crew = this;
+    job.caller = pthread_self();
     int helpers = int(tasks - 1 < threads_ - 1 ? tasks - 1 : threads_ - 1);
     if (helpers > 0) {
         Pool* shared = the_pool();
         if (shared->busy.try_lock()) {
-            shared->run(job, helpers);
+            if (parallel) parallel(take_part, &job, unsigned(helpers + 1), 0);
+            else shared->run(job, helpers);
             shared->busy.unlock();
             return;
         }

@@ -1,4 +1,4 @@
-// A small pool of threads shared by every kernel: no OpenMP, safe across fork, stoppable.
+// The threads every kernel shares, torch's own where there are any: safe across fork, stoppable, not linked with OpenMP.
 #pragma once
 #include <cstdint>
 
