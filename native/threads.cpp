@@ -7,7 +7,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 #include <thread>
 
 namespace regard {
@@ -157,8 +156,6 @@ Pool* the_pool() {
 }
 
 }  // namespace
-
-void out_of_memory() { throw std::bad_alloc(); }
 
 Crew::Crew(int threads, Interrupted interrupted)
     : threads_(threads < 1 ? 1 : threads), interrupted_(interrupted), last_ask_(now()) {}

@@ -7,9 +7,6 @@ namespace regard {
 // Asks the outside world whether to stop (Ctrl-C); called on the calling thread only, a few times a second.
 using Interrupted = bool (*)();
 
-// Throws std::bad_alloc; kept out of the kernels, which instantiate nothing that two instruction sets could share.
-[[noreturn]] void out_of_memory();
-
 // One call's view of the pool. Tasks are handed out in order to whoever is free, so a kernel whose tasks do not share
 // output gives the same result for any number of threads.
 class Crew {

@@ -3,9 +3,8 @@
 //   rows:   [row][padded columns]              padded to a whole number of vectors
 //   panels: [panel of kPanel rows][column][kPanel]   the transpose, a panel at a time
 #pragma once
-#include <cstdlib>
-
 #include "kernels.h"
+#include "memory.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -20,13 +19,12 @@ REGARD_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 REGARD_INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 REGARD_INLINE int64_t padded(int64_t columns) { return round_up(columns, kLanes); }
 
-// Memory for one call, freed with it. Cache-line aligned.
+// Memory for one call. Cache-line aligned.
 struct Scratch {
-    char* data;
-    explicit Scratch(int64_t bytes) : data((char*)std::aligned_alloc(64, (size_t)round_up(max(bytes, 64), 64))) {
-        if (!data) out_of_memory();
-    }
-    ~Scratch() { std::free(data); }
+    const Piece piece;
+    char* const data;
+    explicit Scratch(int64_t bytes) : piece(borrow((size_t)bytes)), data((char*)piece.data) {}
+    ~Scratch() { give_back(piece); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     float* floats() const { return (float*)data; }
