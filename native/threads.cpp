@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include <atomic>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr int64_t kAskEvery = 20'000'000;  // ns between two looks at the signals
 constexpr int64_t kSpin = 30'000;          // ns a worker stays awake after a job: the next phase is usually close
-constexpr int64_t kNap = 200'000;          // ns between two looks at helpers that take longer
+constexpr int64_t kYield = 2'000'000;      // ns the caller waits for its helpers without falling asleep
+constexpr int64_t kNap = 200'000;          // ns it sleeps at a time
 
 int64_t now() {
     timespec t;
@@ -47,14 +49,20 @@ void work(Job& job, int worker) {
     }
 }
 
-// Waits on the calling thread until `running` is zero, looking at the signals meanwhile.
+// Waits on the calling thread until `running` is zero, looking at the signals meanwhile: first awake, then letting others in,
+// then asleep.
 void wait_for(const std::atomic<int>& running, Crew& crew) {
-    for (int64_t until = now() + kSpin; running.load(std::memory_order_acquire) && now() < until;)
-        for (int i = 0; i < 32; ++i) relax();
-    while (running.load(std::memory_order_acquire)) {
-        const timespec nap{0, kNap};
-        nanosleep(&nap, nullptr);
-        crew.stopped(0);
+    const int64_t start = now();
+    for (int64_t waited = 0; running.load(std::memory_order_acquire); waited = now() - start) {
+        if (waited < kSpin) {
+            for (int i = 0; i < 32; ++i) relax();
+        } else if (waited < kYield) {
+            sched_yield();
+        } else {
+            const timespec nap{0, kNap};
+            nanosleep(&nap, nullptr);
+            crew.stopped(0);
+        }
     }
 }
 
@@ -185,7 +193,7 @@ void Crew::run(int64_t tasks, void (*body)(void*, int64_t, int), void* context) 
     if (helpers > 0) {
         Pool* shared = the_pool();
         if (shared->busy.try_lock()) {
-            if (parallel) parallel(take_part, &job, unsigned(helpers + 1), 0);
+            if (parallel) parallel(take_part, &job, unsigned(threads_), 0);  // always as many: a team that changes its size starts threads
             else shared->run(job, helpers);
             shared->busy.unlock();
             return;
