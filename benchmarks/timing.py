@@ -22,8 +22,13 @@ SECONDS = float(os.environ.get("REGARD_BENCH_SECONDS", "6"))  # spent on one com
 torch.set_num_threads(THREADS)
 
 
-def alternate(contestants: Mapping[str, Callable[[], object]], *, rounds: int = 15, seconds: float = SECONDS) -> dict[str, float]:
-    """The best time of each contestant, run in turn: at least two rounds, then until the rounds or the seconds are used up."""
+def alternate(
+    contestants: Mapping[str, Callable[[], object]], *, rounds: int = 15, seconds: float = SECONDS, between: Callable[[], object] | None = None
+) -> dict[str, float]:
+    """The best time of each contestant, run in turn: at least two rounds, then until the rounds or the seconds are used up.
+
+    `between` is called before each turn and not timed.
+    """
     best = dict.fromkeys(contestants, float("inf"))
     for work in contestants.values():
         work()  # warm: threads, allocator, compilation
@@ -32,6 +37,8 @@ def alternate(contestants: Mapping[str, Callable[[], object]], *, rounds: int = 
         if turn >= 2 and time.perf_counter() - start > seconds:
             break
         for name, work in contestants.items():
+            if between:
+                between()
             before = time.perf_counter()
             work()
             best[name] = min(best[name], time.perf_counter() - before)
