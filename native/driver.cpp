@@ -88,7 +88,7 @@ struct Problem {
           L(integer(1, 60)), S(integer(1, 150)), d(integer(1, 40)), dv(integer(1, 40)), loose(narrow ? 0.05 : 2e-5) {
         if (shape == kShort) B = integer(8, 12), L = integer(1, 20), S = integer(1, 24);
         if (shape == kFew) L = integer(1, 4), S = integer(300, 1200), d = number % 2 ? 32 : d, dv = number % 2 ? 64 : dv;
-        if (shape == kLong) B = hk = 1, S = integer(500, 700);
+        if (shape == kLong) B = hk = 1, S = integer(500, 1300);
         if (shape == kPlain && number % 3 == 0) d = 48, dv = 16;
         h = hk * group;
         told.batch = B, told.heads = h, told.key_heads = hk, told.queries = L, told.keys = S, told.width = d, told.value_width = dv;
