@@ -23,7 +23,11 @@ torch.set_num_threads(THREADS)
 
 
 def alternate(
-    contestants: Mapping[str, Callable[[], object]], *, rounds: int = 15, seconds: float = SECONDS, between: Callable[[], object] | None = None
+    contestants: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 15,
+    seconds: float = SECONDS,
+    between: Callable[[], object] | None = None,
 ) -> dict[str, float]:
     """The best time of each contestant, run in turn: at least two rounds, then until the rounds or the seconds are used up.
 

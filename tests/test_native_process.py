@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -57,7 +58,7 @@ def test_a_signal_stops_a_kernel_of_many_minutes(threads: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_fork(threads: int) -> None:
-    """The pool's threads do not exist in a child: it must make its own, not wait for them."""
+    """Neither torch's threads nor the pool's exist in a child: it must make its own, not wait for them."""
     want = run(300)
     child = os.fork()
     if child == 0:
@@ -74,6 +75,26 @@ def test_many_callers_at_once(threads: int) -> None:
     for caller in callers:
         caller.join()
     assert found == [True] * 20
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists() or not hasattr(ctypes.CDLL(None), "GOMP_parallel"), reason="torch brings no OpenMP threads here"
+)
+def test_torchs_threads_do_the_work() -> None:
+    """Threads of our own beside torch's would share the cores with them: its threads spin between calls."""
+    code = """
+import os, torch
+from regard.kernels import native_ops
+torch.set_num_threads(3)
+(torch.ones(1 << 22) + 1).sum()
+before = len(os.listdir("/proc/self/task"))
+q = torch.ones(1, 4, 300, 16)
+native_ops.forward(q, q, q, None, None, None, 0.25, 0.0, 1.0)
+print(before, len(os.listdir("/proc/self/task")))
+"""
+    before, after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert int(before) >= 3
+    assert before == after
 
 
 def test_the_environment_picks_the_set() -> None:
