@@ -148,17 +148,14 @@ class Table:
 
     def draw(self) -> None:
         """Bars of the ratios, on a log scale, with a mark at each target."""
-        import matplotlib
-        from matplotlib.figure import Figure
-
         from regard.colours import blue, hexadecimal
+        from regard.sight.paper import blank, house_style, save_figure
 
         rows = [row for row in self.rows if row.ratio]
         if not rows:
             return
-        style = {"font.family": "sans-serif", "font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "regard"}
-        with matplotlib.rc_context(style):
-            figure = Figure(figsize=(7, 0.7 + 0.3 * len(rows)), layout="constrained")
+        with house_style(row.work for row in rows):
+            figure = blank(7, 0.7 + 0.3 * len(rows))
             axes = figure.add_subplot()
             ratios = [row.ratio or 0.0 for row in rows]
             axes.barh(range(len(rows)), ratios, color=hexadecimal(blue(0.8, dark=False)), height=0.6)
@@ -173,7 +170,7 @@ class Table:
             axes.axvline(1, color="0.6", linewidth=0.6)
             axes.set_xlabel("ratio to the peer; the black mark is the target")
             axes.spines[["top", "right"]].set_visible(False)
-            figure.savefig(RESULTS / f"{self.name}.svg", metadata={"Date": None})
+        save_figure(figure, RESULTS / f"{self.name}.svg")
 
 
 def _amount(x: float | None, unit: str) -> str:
