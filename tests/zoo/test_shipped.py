@@ -91,6 +91,11 @@ def test_each_can_be_looked_at_by_its_name(name):
     assert "✓" in result.stdout
 
 
+def test_the_one_without_attention_says_so():
+    result = regard("look", "zh-en-fixed", "--text", "我爱中国")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "zh-en-fixed has no attention to look at\n")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_card_tells_how_to_make_the_model_again(name):
     recipes = Path(__file__).parents[2] / "recipes"

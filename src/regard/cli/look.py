@@ -29,7 +29,10 @@ def look(
     tokens: Annotated[int | None, typer.Option("--tokens", help="read at most so many tokens", min=1)] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="auto: our kernels; own: the model's, read beside it")] = "auto",
     proof: Annotated[str, typer.Option("--proof", help="sampled: check 128 rows a head; full: all")] = "sampled",
-    labels: Annotated[bool, typer.Option("--labels/--no-labels", help="say what heads do: induction, previous token, sink …")] = True,
+    labels: Annotated[
+        bool | None,
+        typer.Option("--labels/--no-labels", help="say what heads do: induction, previous token, sink … (default: where it can be told)"),
+    ] = None,
     baseline: Annotated[bool, typer.Option("--baseline/--no-baseline", help="also time the model unwatched")] = True,
     draw: Annotated[bool, typer.Option("--draw", help="draw every head as a thumbnail")] = False,
     head: Annotated[str | None, typer.Option("--head", help="draw one head with its words, as LAYER.HEAD")] = None,
@@ -54,14 +57,13 @@ def look(
         sighting, seconds, alone = _watch(opened, words, tokens, kernel, "full" if proof == "full" else "sampled", baseline)
     except (ValueError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
-    found = _labels(opened) if labels else None
+    if not len(sighting):
+        sys.stderr.write(f"{sighting!r}\n" if sighting.missed else f"{entry.name} has no attention to look at\n")
+        raise typer.Exit(1)
+    found = None if labels is False else _labels(opened, asked=labels is True)
     if found is not None:
         sighting = sighting.with_labels(found)
     sys.stdout.write(_told(sighting, seconds, alone, found) + "\n")
-    if not len(sighting):
-        if not sighting.missed:
-            sys.stderr.write(f"{entry.name} has no attention to look at\n")
-        raise typer.Exit(1)
     if draw or head is not None:
         sys.stdout.write(_drawn(sighting, draw, head) + "\n")
     for path in out or ():
@@ -95,20 +97,19 @@ def _watch(
     return sighting, seconds, alone
 
 
-def _labels(opened: Opened) -> Labels | None:
-    """Labels, where the model reads a text of its own."""
+def _labels(opened: Opened, *, asked: bool) -> Labels | None:
+    """Labels, where the model reads a text of its own; why not, where they were asked for."""
     from ..sight import label_heads
 
     try:
         return label_heads(opened.model)
     except (ValueError, TypeError, RuntimeError) as error:
-        sys.stderr.write(f"heads were not labelled: {error}\n")
+        if asked:
+            sys.stderr.write(f"heads were not labelled: {error}\n")
         return None
 
 
 def _told(sighting: Sighting, seconds: float, alone: float | None, labels: Any) -> str:
-    if not len(sighting):
-        return repr(sighting)
     worst = sighting.proof
     head, *rest = repr(sighting).split("\n")
     beside = "" if alone is None else f" (unwatched {alone:.1f} s)"
