@@ -107,7 +107,7 @@ def test_nothing_seen_is_an_answer_of_its_own(tmp_path: Path) -> None:
     tokenizer().save_pretrained(tmp_path)
     result = run(tmp_path, "--text", "我 爱 中 国", "--no-labels", "--out", tmp_path / "r.json")
     assert result.exit_code == 1
-    assert "NOT SEEN: h.0.self_attention (BloomAttention)" in result.stdout
+    assert "NOT SEEN: h.0.self_attention (BloomAttention)" in result.stderr
     assert not (tmp_path / "r.json").exists()
 
 
