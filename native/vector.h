@@ -147,8 +147,11 @@ REGARD_INLINE Float exp2_near(Float r) {
 template <bool Finite = false>
 REGARD_INLINE Float exp2(Float x) {
 #if defined(__AVX512F__)
-    const Float n = (Float)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const Float r = Finite ? x - n : (Float)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    // In place: on Zen 4 these two wait for the old contents of the register they write, which may be another 2^x at its end.
+    Float n = x, r = x;
+    __asm__("vrndscaleps $8, %0, %0" : "+v"(n));  // to the nearest integer, no exceptions
+    if (Finite) r -= n;
+    else __asm__("vreduceps $8, %0, %0" : "+v"(r));
     return (Float)_mm512_scalef_ps((__m512)exp2_near(r), (__m512)n);
 #else
     x = max(splat(-127.0f), x);
