@@ -111,21 +111,29 @@ def test_a_card_tells_how_to_make_the_model_again(name):
     assert all((recipes.parent / word).is_file() for line in told for word in line.split() if word.startswith("recipes/"))
 
 
-def test_it_loves_china():
-    try:
-        entry = translator("zh")
-    except ValueError as error:
-        pytest.skip(f"no Chinese translator is shipped yet ({error}): python recipes/package.py zh-en-transformer RUN")
-    result = regard("translate", "我爱中国", "--json")
+@pytest.mark.parametrize("model", [None, "zh-en-bahdanau"])
+def test_it_loves_china(model):
+    result = regard("translate", "我爱中国", "--json", *(["--model", model] if model else []))
     data = json.loads(result.stdout)
     best = data["translations"][0]
-    assert data["model"] == entry.name
+    assert data["model"] == (model or translator("zh").name)
     assert best["text"] == "I love China."
     assert best["source_words"] == ["我", "爱", "中", "国"]
     rows = dict(zip(best["target_words"], best["alignment"], strict=True))
     assert max(rows["I"]) == rows["I"][0]
     assert max(rows["love"]) == rows["love"][1]
     assert rows["China"][2] + rows["China"][3] > max(rows["China"][:2])
+
+
+def test_what_attention_is_worth_by_length():
+    """The same model with attention and without: better at every length, and most where sentences are long."""
+    with_, without = (
+        [row["bleu"] for row in next(e for e in entries() if e.name == name).card.scores["held out"]["by_length"]]
+        for name in ("zh-en-bahdanau", "zh-en-fixed")
+    )
+    left = [b / a for a, b in zip(with_, without, strict=True)]
+    assert max(left) < 0.85
+    assert left[-1] < 0.6
 
 
 def test_opening_needs_no_training_or_peer_packages():
