@@ -10,20 +10,19 @@ import time
 
 import torch
 
-from regard.kernels.native_ops import _native
+from regard.kernels.native.extension import compiled
 from timing import RESULTS, THREADS, machine
-
-_WHAT = {"product": 0, "exp": 1, "tanh": 2, "read": 3}
 
 
 def rate(what: str, repeats: int = 1, data: torch.Tensor | None = None, rounds: int = 12) -> float:
     """Giga-operations, -numbers or -bytes a second, the best of several rounds."""
-    if _native is None:
+    if compiled is None:
         raise RuntimeError("the limits are measured by the compiled kernels, and this installation has none; reinstall with a C++ compiler")
     best = 0.0
     for _ in range(rounds):
         start = time.perf_counter()
-        amount = _native.limits(_WHAT[what], repeats, THREADS, 0 if data is None else data.data_ptr(), 0 if data is None else data.numel())
+        address, floats = (0, 0) if data is None else (data.data_ptr(), data.numel())
+        amount = compiled.limits(getattr(compiled.Limit, what), repeats, THREADS, address, floats)
         best = max(best, amount / (time.perf_counter() - start) / 1e9)
     return best
 

@@ -48,7 +48,6 @@ def ring(tokens: int) -> dict[str, float]:
     from regard import parallel
     from regard.cost.peak import peak_bytes
     from regard.cost.ranks import ring_seconds
-    from regard.parallel.attention import _ring, _run
     from regard.parallel.exchange import Exchange
 
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -88,8 +87,8 @@ def ring(tokens: int) -> dict[str, float]:
     forward, sending, measured = found["forward"], found["sending"] if ranks > 1 else 0.0, found["step"]
     backward = found["both"] - forward
     predicted = ring_seconds(ranks, forward, sending)[0] + ring_seconds(ranks, backward, 2 * sending)[0]
-    made, _ = _ring(*given, regard.ScaledDot(), regard.causal(), None, regard.Softmax(), 0.0, None, (), None, "zigzag", 300.0, True)
-    _run(made)[0].sum().backward()
+    made = make_ring(*given, mask=regard.causal())
+    run(made)[0].sum().backward()
     block = 2 * HEADS * n * WIDTH * 4
     return {
         "memory": memory,

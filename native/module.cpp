@@ -1,64 +1,34 @@
-// The compiled half of regard, as Python sees it: pointers and strides in, nothing of torch.
+// The compiled kernels as Python sees them: typed records of addresses and strides, and one function a kernel. Nothing of torch.
+//
+// Python's side of these records is src/regard/_native.pyi; what they mean is said in kernels.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels.h"
 #include "threads.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 using namespace regard;
 
 namespace {
 
-// Runs on the calling thread, which gave up the interpreter for the kernel.
+using Address = int64_t;
+
+template <class T>
+T* pointer(Address address) {
+    return (T*)address;
+}
+
+// Runs on the calling thread, which released the interpreter for the kernel.
 bool interrupted() {
     nb::gil_scoped_acquire hold;
     return PyErr_CheckSignals() != 0;  // leaves the exception set
-}
-
-int64_t integer(PyObject* tuple, Py_ssize_t i) {
-    const int64_t value = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
-    if (value == -1 && PyErr_Occurred()) throw nb::python_error();
-    return value;
-}
-
-// (address, stride of batch, head, row, column), or None.
-View view(nb::handle tensor) {
-    View v;
-    if (tensor.is_none()) return v;
-    PyObject* t = tensor.ptr();
-    if (!PyTuple_Check(t) || PyTuple_GET_SIZE(t) != 5) throw nb::type_error("a tensor is (address, batch, head, row, column strides) or None");
-    v.data = (void*)integer(t, 0);
-    v.batch = integer(t, 1);
-    v.head = integer(t, 2);
-    v.row = integer(t, 3);
-    v.column = integer(t, 4);
-    return v;
-}
-
-// (address, stride of batch, head, row, range; number of ranges), or None.
-Spans spans(nb::handle tensor) {
-    Spans s;
-    if (tensor.is_none()) return s;
-    PyObject* t = tensor.ptr();
-    if (!PyTuple_Check(t) || PyTuple_GET_SIZE(t) != 6) throw nb::type_error("what is seen is spans (address, batch, head, row, range strides, ranges), a pattern (address, batch, head, row, column strides) or None");
-    s.data = (const int32_t*)integer(t, 0);
-    s.batch = integer(t, 1);
-    s.head = integer(t, 2);
-    s.row = integer(t, 3);
-    s.range = integer(t, 4);
-    s.ranges = integer(t, 5);
-    return s;
-}
-
-// (address, stride of batch, head, row, column), of bytes.
-Pattern pattern(nb::handle tensor) {
-    const View v = view(tensor);
-    return {(const uint8_t*)v.data, v.batch, v.head, v.row, v.column};
 }
 
 template <class Arguments>
@@ -71,172 +41,222 @@ void run(void (*kernel)(const Arguments&, Crew&), const Arguments& arguments, in
     if (crew.stopped()) throw nb::python_error();
 }
 
-// shape: (B, h, hk, L, S, d, dv, type, threads, drop below, seed). numbers: (scale, cap or 0, inverse temperature, share kept).
-int scores(Scores& a, nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle seen,
-           int64_t sinks) {
-    PyObject* s = shape.ptr();
-    if (PyTuple_GET_SIZE(s) != 11 || PyTuple_GET_SIZE(numbers.ptr()) != 4) throw nb::type_error("shape has 11 integers, numbers 4");
-    a.batch = integer(s, 0);
-    a.heads = integer(s, 1);
-    a.key_heads = integer(s, 2);
-    a.queries = integer(s, 3);
-    a.keys = integer(s, 4);
-    a.width = integer(s, 5);
-    a.value_width = integer(s, 6);
-    a.type = (Type)integer(s, 7);
-    a.scale = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 0));
-    a.cap = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 1));
-    a.beta = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 2));
-    a.kept = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers.ptr(), 3));
-    a.drop_below = (uint32_t)integer(s, 9);
-    a.seed = (uint32_t)integer(s, 10);
-    if (PyErr_Occurred()) throw nb::python_error();
-    a.query = view(query);
-    a.key = view(key);
-    a.value = view(value);
-    a.key_bias = view(key_bias);
-    if (PyTuple_Check(seen.ptr()) && PyTuple_GET_SIZE(seen.ptr()) == 5) {
-        a.pattern = pattern(seen);
-    } else {
-        a.spans = spans(seen);
-    }
-    a.sinks = (const float*)sinks;
-    return (int)integer(s, 8);
+// A kernel's arguments, beginning with the scores all kernels share.
+template <class Arguments>
+Arguments with(const Scores& scores) {
+    Arguments a;
+    static_cast<Scores&>(a) = scores;
+    return a;
 }
 
-void dot_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle seen,
-                 int64_t sinks, nb::handle out, int64_t lse) {
-    DotForward a;
-    const int threads = scores(a, shape, numbers, query, key, value, key_bias, seen, sinks);
-    a.out = view(out);
-    a.lse = (float*)lse;
+template <class Forward>
+void set_forward(Forward& a, const View& out, Address lse) {
+    a.out = out;
+    a.lse = pointer<float>(lse);
+}
+
+struct BackwardArguments {
+    View out, grad_out, grad_query, grad_key, grad_value;
+    Address lse = 0, grad_lse = 0, delta = 0;
+};
+
+template <class Backward>
+void set_backward(Backward& a, const BackwardArguments& given) {
+    a.out = given.out;
+    a.lse = pointer<const float>(given.lse);
+    a.grad_out = given.grad_out;
+    a.grad_lse = pointer<const float>(given.grad_lse);
+    a.grad_query = given.grad_query;
+    a.grad_key = given.grad_key;
+    a.grad_value = given.grad_value;
+    a.delta = pointer<float>(given.delta);
+}
+
+void dot_forward(const Scores& scores, const View& out, Address lse, int threads) {
+    auto a = with<DotForward>(scores);
+    set_forward(a, out, lse);
     run(kernels().dot_forward, a, threads);
 }
 
-void dot_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle key_bias, nb::handle seen,
-                  int64_t sinks, nb::handle out, int64_t lse, nb::handle grad_out, int64_t grad_lse, nb::handle grad_query, nb::handle grad_key,
-                  nb::handle grad_value, int64_t grad_key_bias, int64_t delta) {
-    DotBackward a;
-    const int threads = scores(a, shape, numbers, query, key, value, key_bias, seen, sinks);
-    a.out = view(out);
-    a.lse = (const float*)lse;
-    a.grad_out = view(grad_out);
-    a.grad_lse = (const float*)grad_lse;
-    a.grad_query = view(grad_query);
-    a.grad_key = view(grad_key);
-    a.grad_value = view(grad_value);
-    a.grad_key_bias = (float*)grad_key_bias;
-    a.delta = (float*)delta;
+void dot_backward(const Scores& scores, const BackwardArguments& backward, Address grad_key_bias, int threads) {
+    auto a = with<DotBackward>(scores);
+    set_backward(a, backward);
+    a.grad_key_bias = pointer<float>(grad_key_bias);
     run(kernels().dot_backward, a, threads);
 }
 
+void additive_forward(const Scores& scores, Address vector, const View& out, Address lse, int threads) {
+    auto a = with<AdditiveForward>(scores);
+    set_forward(a, out, lse);
+    a.vector = pointer<const float>(vector);
+    run(kernels().additive_forward, a, threads);
+}
+
+void additive_backward(const Scores& scores, Address vector, const BackwardArguments& backward, Address grad_vector, int threads) {
+    auto a = with<AdditiveBackward>(scores);
+    set_backward(a, backward);
+    a.vector = pointer<const float>(vector);
+    a.grad_vector = pointer<float>(grad_vector);
+    run(kernels().additive_backward, a, threads);
+}
+
+void gaussian_forward(const Scores& scores, const View& out, Address lse, int threads) {
+    auto a = with<DotForward>(scores);
+    set_forward(a, out, lse);
+    run(kernels().gaussian_forward, a, threads);
+}
+
+void gaussian_backward(const Scores& scores, const BackwardArguments& backward, int threads) {
+    auto a = with<DotBackward>(scores);
+    set_backward(a, backward);
+    run(kernels().gaussian_backward, a, threads);
+}
+
 // The first largest key of each row, or with `uniform` the key where the distribution function passes it.
-void pick(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle seen, int64_t uniform, int64_t index) {
-    Pick a;
-    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, seen, 0);
-    a.uniform = (const double*)uniform;
-    a.index = (int64_t*)index;
+void pick(const Scores& scores, Address uniform, Address index, int threads) {
+    auto a = with<Pick>(scores);
+    a.uniform = pointer<const double>(uniform);
+    a.index = pointer<int64_t>(index);
     run(kernels().pick, a, threads);
 }
 
-// wanted: addresses of outputs and inputs, and counts, by the names of `Read`; what is absent is not read.
-void read_weights(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle key_bias, nb::handle seen, int64_t lse, nb::dict wanted) {
-    Read a;
-    const int threads = scores(a, shape, numbers, query, key, nb::none(), key_bias, seen, 0);
-    const auto number = [&](const std::string& name) {
-        PyObject* found = PyDict_GetItemString(wanted.ptr(), name.c_str());
-        return found ? nb::cast<int64_t>(nb::handle(found)) : 0;
-    };
-    a.lse = (const float*)lse;
-    a.shares = number("shares");
-    a.entropy = (float*)number("entropy");
-    a.mass = (float*)number("mass");
-    a.max_logit = (float*)number("max_logit");
-    a.sink = (float*)number("sink");
-    a.sinks_read = number("sinks_read");
-    a.at = (float*)number("at");
-    a.at_keys = (const int64_t*)number("at_keys");
-    a.by_query = (float*)number("by_query");
-    a.norms = (const float*)number("norms");
-    a.received = (double*)number("received");
-    a.distance = (double*)number("distance");
-    a.side = number("side");
-    a.pooled = (double*)number("pooled");
-    a.pooled_rows = number("pooled_rows");
-    a.pooled_columns = number("pooled_columns");
-    a.top_weights = (float*)number("top_weights");
-    a.top_keys = (int64_t*)number("top_keys");
-    a.top = number("top");
-    a.chosen = (const int64_t*)number("chosen");
-    a.chosen_count = number("chosen_count");
-    a.rows = (float*)number("rows");
-    a.same_count = (int)number("same_count");
-    if (a.same_count > Read::kMostSame) throw nb::value_error("too many Same readings for one pass");
-    for (int i = 0; i < a.same_count; ++i) {
-        const std::string n = std::to_string(i);
-        a.same[i] = (float*)number("same" + n);
-        a.same_rows[i] = (const int32_t*)number("same_rows" + n);
-        a.same_keys[i] = (const int32_t*)number("same_keys" + n);
-        a.same_itself[i] = number("same_itself" + n) != 0;
-    }
-    run(kernels().read, a, threads);
+void read_weights(const Read& arguments, int threads) { run(kernels().read, arguments, threads); }
+
+bool add_same(Read& a, Address rows, Address keys, bool itself, Address out) {
+    if (a.same_count == Read::kMostSame) return false;
+    const int i = a.same_count++;
+    a.same_rows[i] = pointer<const int32_t>(rows);
+    a.same_keys[i] = pointer<const int32_t>(keys);
+    a.same_itself[i] = itself;
+    a.same[i] = pointer<float>(out);
+    return true;
 }
 
 // What one measurement did, all threads together: operations of a "product", numbers through "exp" or "tanh", bytes "read" once.
-double limits(int what, int64_t repeats, int threads, int64_t data, int64_t floats) {
+double limits(Limits::What what, int64_t repeats, int threads, Address data, int64_t floats) {
     Limits a;
-    a.what = (Limits::What)what;
+    a.what = what;
     a.repeats = repeats;
-    a.data = (const float*)data;
+    a.data = pointer<const float>(data);
     a.floats = floats;
     a.shares = threads;
-    std::vector<float> found(threads);
+    std::vector<float> results(threads);
     double amount = 0;
-    a.found = found.data();
+    a.found = results.data();
     a.amount = &amount;
     run(kernels().limits, a, threads);
     return amount;
 }
 
-// The scores made pair by pair. vector: the additive score's; none: the Gaussian's.
-void pair_forward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle seen, int64_t sinks,
-                  int64_t vector, nb::handle out, int64_t lse) {
-    AdditiveForward a;
-    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), seen, sinks);
-    a.vector = (const float*)vector;
-    a.out = view(out);
-    a.lse = (float*)lse;
-    if (vector)
-        run(kernels().additive_forward, a, threads);
-    else
-        run<DotForward>(kernels().gaussian_forward, a, threads);
+void bind_records(nb::module_& module) {
+    nb::enum_<Type>(module, "Type", "The element type of query, key, value and output.")
+        .value("float32", Type::float32)
+        .value("bfloat16", Type::bfloat16);
+    nb::class_<View>(module, "View", "A tensor (B, heads, rows, columns): address, and strides in elements.")
+        .def(
+            "__init__",
+            [](View* self, Address address, int64_t batch, int64_t head, int64_t row, int64_t column) {
+                new (self) View{pointer<void>(address), batch, head, row, column};
+            },
+            "address"_a, "batch"_a, "head"_a, "row"_a, "column"_a);
+    nb::class_<Spans>(module, "Spans", "Key ranges, int32 (B, h, L, R, 2): address, strides in elements, and R.")
+        .def(
+            "__init__",
+            [](Spans* self, Address address, int64_t batch, int64_t head, int64_t row, int64_t range, int64_t ranges) {
+                new (self) Spans{pointer<const int32_t>(address), batch, head, row, range, ranges};
+            },
+            "address"_a, "batch"_a, "head"_a, "row"_a, "range"_a, "ranges"_a);
+    nb::class_<Pattern>(module, "Pattern", "A mask written out, a byte a pair, (B, h, L, S): address, and strides in bytes.")
+        .def(
+            "__init__",
+            [](Pattern* self, Address address, int64_t batch, int64_t head, int64_t row, int64_t column) {
+                new (self) Pattern{pointer<const uint8_t>(address), batch, head, row, column};
+            },
+            "address"_a, "batch"_a, "head"_a, "row"_a, "column"_a);
+    nb::class_<Scores>(module, "Scores", "The scores of one attention: what every kernel is given first.")
+        .def(
+            "__init__",
+            [](Scores* self, Type type, int64_t batch, int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t width,
+               int64_t value_width, const View& query, const View& key, const View& value, const View* key_bias, const Spans* spans,
+               const Pattern* pattern, Address sinks, double scale, double cap, double beta, double dropout, uint64_t seed) {
+                new (self) Scores();
+                self->type = type;
+                self->batch = batch;
+                self->heads = heads;
+                self->key_heads = key_heads;
+                self->queries = queries;
+                self->keys = keys;
+                self->width = width;
+                self->value_width = value_width;
+                self->query = query;
+                self->key = key;
+                self->value = value;
+                if (key_bias) self->key_bias = *key_bias;
+                if (spans) self->spans = *spans;
+                if (pattern) self->pattern = *pattern;
+                self->sinks = pointer<const float>(sinks);
+                self->scale = (float)scale;
+                self->cap = (float)cap;
+                self->beta = (float)beta;
+                self->drop_below = (uint32_t)(dropout * 4294967296.0);
+                self->seed = (uint32_t)(seed ^ (seed >> 32));
+                self->kept = (float)(1.0 - dropout);
+            },
+            "type"_a, "batch"_a, "heads"_a, "key_heads"_a, "queries"_a, "keys"_a, "width"_a, "value_width"_a, "query"_a, "key"_a, "value"_a,
+            "key_bias"_a.none(), "spans"_a.none(), "pattern"_a.none(), "sinks"_a, "scale"_a, "cap"_a, "beta"_a, "dropout"_a, "seed"_a);
+    nb::class_<BackwardArguments>(module, "Backward", "What every backward kernel is given beside the scores.")
+        .def(
+            "__init__",
+            [](BackwardArguments* self, const View& out, Address lse, const View& grad_out, Address grad_lse, const View& grad_query,
+               const View& grad_key, const View& grad_value, Address delta) {
+                new (self) BackwardArguments{out, grad_out, grad_query, grad_key, grad_value, lse, grad_lse, delta};
+            },
+            "out"_a, "lse"_a, "grad_out"_a, "grad_lse"_a, "grad_query"_a, "grad_key"_a, "grad_value"_a, "delta"_a);
 }
 
-void pair_backward(nb::tuple shape, nb::tuple numbers, nb::handle query, nb::handle key, nb::handle value, nb::handle seen, int64_t sinks,
-                   int64_t vector, nb::handle out, int64_t lse, nb::handle grad_out, int64_t grad_lse, nb::handle grad_query, nb::handle grad_key,
-                   nb::handle grad_value, int64_t grad_vector, int64_t delta) {
-    AdditiveBackward a;
-    const int threads = scores(a, shape, numbers, query, key, value, nb::none(), seen, sinks);
-    a.vector = (const float*)vector;
-    a.out = view(out);
-    a.lse = (const float*)lse;
-    a.grad_out = view(grad_out);
-    a.grad_lse = (const float*)grad_lse;
-    a.grad_query = view(grad_query);
-    a.grad_key = view(grad_key);
-    a.grad_value = view(grad_value);
-    a.grad_vector = (float*)grad_vector;
-    a.delta = (float*)delta;
-    if (vector)
-        run(kernels().additive_backward, a, threads);
-    else
-        run<DotBackward>(kernels().gaussian_backward, a, threads);
+// A pointer of `Read` as a property: its address, 0 while nobody asked for it.
+template <auto Member>
+void bind_address(nb::class_<Read>& record, const char* name) {
+    using Pointer = std::remove_reference_t<decltype(std::declval<Read&>().*Member)>;
+    record.def_prop_rw(
+        name, [](const Read& self) { return (Address)(self.*Member); }, [](Read& self, Address address) { self.*Member = (Pointer)address; });
 }
 
-}  // namespace
+void bind_read(nb::module_& module) {
+    nb::class_<Read> record(module, "Read", "What one pass reads off the weights; fields left at 0 are not read.");
+    record.def(
+        "__init__",
+        [](Read* self, const Scores& scores, Address lse, int64_t shares) {
+            new (self) Read(with<Read>(scores));
+            self->lse = pointer<const float>(lse);
+            self->shares = shares;
+        },
+        "scores"_a, "lse"_a, "shares"_a);
+    bind_address<&Read::entropy>(record, "entropy");
+    bind_address<&Read::mass>(record, "mass");
+    bind_address<&Read::max_logit>(record, "max_logit");
+    bind_address<&Read::sink>(record, "sink");
+    bind_address<&Read::at>(record, "at");
+    bind_address<&Read::at_keys>(record, "at_keys");
+    bind_address<&Read::by_query>(record, "by_query");
+    bind_address<&Read::norms>(record, "norms");
+    bind_address<&Read::received>(record, "received");
+    bind_address<&Read::distance>(record, "distance");
+    bind_address<&Read::pooled>(record, "pooled");
+    bind_address<&Read::top_weights>(record, "top_weights");
+    bind_address<&Read::top_keys>(record, "top_keys");
+    bind_address<&Read::chosen>(record, "chosen");
+    bind_address<&Read::rows>(record, "rows");
+    record.def_rw("sinks_read", &Read::sinks_read)
+        .def_rw("side", &Read::side)
+        .def_rw("pooled_rows", &Read::pooled_rows)
+        .def_rw("pooled_columns", &Read::pooled_columns)
+        .def_rw("top", &Read::top)
+        .def_rw("chosen_count", &Read::chosen_count)
+        .def("add_same", &add_same, "rows"_a, "keys"_a, "itself"_a, "out"_a, "One more Same reading; False when the pass holds no more.");
+}
 
-NB_MODULE(_native, module) {
-    module.doc() = "Compiled kernels of regard.";
+void bind_instruction_sets(nb::module_& module) {
     module.def("instruction_set", [] { return std::string(kernels().name); }, "The instruction set the kernels run with.");
     module.def(
         "instruction_sets",
@@ -252,20 +272,28 @@ NB_MODULE(_native, module) {
             if (!force(name.is_none() ? nullptr : nb::cast<std::string>(name).c_str()))
                 throw nb::value_error("this build or this machine has no such instruction set; see instruction_sets()");
         },
-        nb::arg("name").none(), "Run the kernels with this instruction set; None goes back to the widest.");
-    module.def("dot_forward", &dot_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("key_bias").none(), nb::arg("seen").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"));
-    module.def("pick", &pick, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("seen").none(),
-               nb::arg("uniform"), nb::arg("index"));
-    module.def("read", &read_weights, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("key_bias").none(), nb::arg("seen").none(),
-               nb::arg("lse"), nb::arg("wanted"));
-    module.def("limits", &limits, nb::arg("what"), nb::arg("repeats"), nb::arg("threads"), nb::arg("data"), nb::arg("floats"));
-    module.def("pair_forward", &pair_forward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("seen").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"));
-    module.def("pair_backward", &pair_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("seen").none(), nb::arg("sinks"), nb::arg("vector"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"), nb::arg("grad_lse"),
-               nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_vector"), nb::arg("delta"));
-    module.def("dot_backward", &dot_backward, nb::arg("shape"), nb::arg("numbers"), nb::arg("query"), nb::arg("key"), nb::arg("value"),
-               nb::arg("key_bias").none(), nb::arg("seen").none(), nb::arg("sinks"), nb::arg("out"), nb::arg("lse"), nb::arg("grad_out"),
-               nb::arg("grad_lse"), nb::arg("grad_query"), nb::arg("grad_key"), nb::arg("grad_value"), nb::arg("grad_key_bias"), nb::arg("delta"));
+        "name"_a.none(), "Run the kernels with this instruction set; None goes back to the widest.");
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    module.doc() = "Compiled kernels of regard.";
+    bind_instruction_sets(module);
+    bind_records(module);
+    bind_read(module);
+    module.def("dot_forward", &dot_forward, "scores"_a, "out"_a, "lse"_a, "threads"_a);
+    module.def("dot_backward", &dot_backward, "scores"_a, "backward"_a, "grad_key_bias"_a, "threads"_a);
+    module.def("additive_forward", &additive_forward, "scores"_a, "vector"_a, "out"_a, "lse"_a, "threads"_a);
+    module.def("additive_backward", &additive_backward, "scores"_a, "vector"_a, "backward"_a, "grad_vector"_a, "threads"_a);
+    module.def("gaussian_forward", &gaussian_forward, "scores"_a, "out"_a, "lse"_a, "threads"_a);
+    module.def("gaussian_backward", &gaussian_backward, "scores"_a, "backward"_a, "threads"_a);
+    module.def("pick", &pick, "scores"_a, "uniform"_a, "index"_a, "threads"_a);
+    module.def("read", &read_weights, "arguments"_a, "threads"_a);
+    nb::enum_<Limits::What>(module, "Limit", "What `limits` measures.")
+        .value("product", Limits::kProduct)
+        .value("exp", Limits::kExp)
+        .value("tanh", Limits::kTanh)
+        .value("read", Limits::kRead);
+    module.def("limits", &limits, "what"_a, "repeats"_a, "threads"_a, "data"_a, "floats"_a);
 }

@@ -23,6 +23,28 @@ class Bias(nn.Module):
     def check(self, heads: int) -> None:
         """Refuse a number of heads this bias was not made for."""
 
+    def part(self, rows: range, cols: range, L: int, S: int) -> Bias:
+        """The rectangle rows × cols of the L × S bias as a bias of its own, counted from its corner."""
+        return BiasPart(self, rows, cols, L, S)
+
+
+class BiasPart(Bias):
+    """A rectangle of a bias, asked of the whole."""
+
+    def __init__(self, whole: Bias, rows: range, cols: range, L: int, S: int) -> None:
+        super().__init__()
+        self.whole, self.rows, self.cols, self.length, self.keys = whole, rows, cols, L, S
+
+    def tile(
+        self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        down = range(rows.start + self.rows.start, rows.stop + self.rows.start)
+        across = range(cols.start + self.cols.start, cols.stop + self.cols.start)
+        return self.whole.tile(down, across, self.length, self.keys, device=device, dtype=dtype)
+
+    def check(self, heads: int) -> None:
+        self.whole.check(heads)
+
 
 def offsets(rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
     """Signed distance key − query (l, s), the last query standing on the last key."""

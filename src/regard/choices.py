@@ -215,13 +215,22 @@ class Sample(Choice):
         return _SOFTMAX
 
     def dense(self, z: Tensor) -> Tensor:
-        from .kernels.reference import draw
-
         u = torch.rand(z.shape[:-1], device=z.device, dtype=torch.float64)
         return nn.functional.one_hot(draw(z, u).clamp(min=0), z.shape[-1]).to(z.dtype) * (z.amax(-1, keepdim=True) > -math.inf)
 
 
 _SOFTMAX = Softmax()
+
+
+def draw(z: Tensor, uniform: Tensor) -> Tensor:
+    """Invert the distribution function: the first key whose running mass passes u times the total; −1 on an empty row."""
+    if not z.shape[-1]:
+        return torch.full(z.shape[:-1], -1, device=z.device)
+    peak = z.detach().amax(-1, keepdim=True)
+    running = (z.detach() - peak.masked_fill(peak == -math.inf, 0)).exp().double().cumsum(-1)
+    index = (running <= (uniform * running[..., -1]).unsqueeze(-1)).sum(-1)
+    last = (running < running[..., -1:]).sum(-1)  # rounding may push u · total onto the total itself
+    return torch.minimum(index, last).masked_fill(peak.squeeze(-1) == -math.inf, -1)
 
 
 def reinforce(log_prob: Tensor, reward: Tensor, baseline: Tensor | float = 0.0) -> Tensor:

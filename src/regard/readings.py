@@ -1,7 +1,8 @@
 """What is read off the weights without keeping them: exact, tile by tile, in O(N · k) memory.
 
-A reading sees every tile of weights once, after the normaliser is known and before dropout, detached. ``observe(...,
-readings=[Entropy(), TopK(4)])`` returns them by name in ``Attended.readings``.
+A reading is given every tile of weights once, after the normaliser is known and before dropout, detached. ``observe(...,
+readings=[Entropy(), TopK(4)])`` returns them by name in ``Attended.readings``. A reading object holds its settings only; what it
+adds up lives in the state that ``start`` makes.
 
 Axes: B batch, h heads, L queries, S keys, l rows and s columns of a tile.
 """
@@ -9,14 +10,13 @@ Axes: B batch, h heads, L queries, S keys, l rows and s columns of a tile.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from .kernels.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -31,30 +31,52 @@ class Shape:
     dtype: torch.dtype
     value_norms: Tensor | None = None  # (B, h, S): ‖v‖
 
-    @staticmethod
-    def of(spec: Spec) -> Shape:
-        from .kernels.spec import accumulator
-
-        norms = None
-        if any(isinstance(reading, ValueNorm) for reading in spec.readings):
-            norms = spec.value.detach().to(accumulator(spec.value.dtype)).norm(dim=-1).repeat_interleave(spec.group, 1)
-        return Shape(*spec.sizes, spec.query.device, accumulator(spec.query.dtype), norms)
-
     def zeros(self, *axes: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.zeros(self.B, self.h, *axes, dtype=dtype or self.dtype, device=self.device)
 
 
+class CompiledPass(Protocol):
+    """One pass of the compiled kernels over the weights, while it is being prepared (`kernels/native/readings.py`)."""
+
+    shape: Shape
+    outputs: Any  # the C++ record `Read`: one field an output or input, 0 while nobody asked for it
+    row_shift: Tensor | None  # (B, h, L): what lowering left out of the scores
+
+    def address(self, x: Tensor) -> int:
+        """The address of a tensor, which is kept alive until the pass has run."""
+
+    def per_row(self, *axes: int, dtype: torch.dtype = ...) -> Tensor:
+        """A zeroed output with one entry a row, (B, h, L, …)."""
+
+    def over_rows(self, *axes: int) -> Tensor:
+        """An output summed over rows in shares, float64 (shares, B, h, …): add up the first axis."""
+
+    def row_mass(self) -> Tensor:
+        """Each row's total weight, (B, h, L); shared by all readings that need it."""
+
+    def received(self) -> Tensor:
+        """Each key's total weight in shares, float64 (shares, B, h, S); shared by all readings that need it."""
+
+
 class Reading:
-    """start → add every tile → finish. ``merge`` joins two states that saw different columns of the same rows, or different rows."""
+    """start → add every tile → finish. ``merge`` joins two states that were given different columns of the same rows, or other rows."""
 
     name: str
 
     def start(self, shape: Shape) -> Any:
+        """The state before the first tile: tensors, or a dict, tuple or dataclass of them."""
         raise NotImplementedError
 
     def add(self, state: Any, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        """See weights p and scores s (B, h, l, s) of a tile (s is −∞ where masked)."""
+        """Add the weights p and scores s (B, h, l, s) of one tile to the state (s is −∞ where masked)."""
         raise NotImplementedError
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Any] | None:
+        """Ask a compiled pass for this reading: set `run.outputs`, and return what makes the result of them afterwards.
+
+        None if it has no compiled form, or if the pass already holds another reading of its kind; `add` then does the work.
+        """
+        return None
 
     def merge(self, a: Any, b: Any) -> Any:
         """The state that saw everything a and b saw."""
@@ -75,6 +97,24 @@ class _Sum(Reading):
         return a + b
 
 
+@dataclass(frozen=True, eq=False)
+class Total:
+    """A sum under way, and what is needed to add to it: prepared once, the same in every state."""
+
+    total: Tensor
+    needs: SimpleNamespace
+
+
+class _SumWith(Reading):
+    """A reading whose state is one growing tensor beside inputs that were prepared for it."""
+
+    def merge(self, a: Total, b: Total) -> Total:
+        return replace(a, total=a.total + b.total)
+
+    def finish(self, state: Total) -> Tensor:
+        return state.total
+
+
 class Entropy(_Sum):
     """``−Σ p ln p`` of each row in nats, (B, h, L): 0 looks at one key, ln S at all alike."""
 
@@ -85,6 +125,13 @@ class Entropy(_Sum):
 
     def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
         state[:, :, rows.start : rows.stop] -= torch.special.xlogy(p, p).sum(-1)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        if run.outputs.entropy:
+            return None
+        out = run.per_row()
+        run.outputs.entropy = run.address(out)
+        return lambda: out
 
 
 class Received(_Sum):
@@ -97,6 +144,29 @@ class Received(_Sum):
 
     def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
         state[:, :, cols.start : cols.stop] += p.sum(-2)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor]:
+        shares, dtype = run.received(), run.shape.dtype
+        return lambda: shares.sum(0).to(dtype)
+
+
+class RowMass(_Sum):
+    """The total weight of each row, (B, h, L): 1 where a row sees anything, less where a sink takes a share."""
+
+    name = "row_mass"
+
+    def start(self, shape: Shape) -> Tensor:
+        return shape.zeros(shape.L)
+
+    def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        state[:, :, rows.start : rows.stop] += p.sum(-1)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor]:
+        mass = run.row_mass()
+        return lambda: mass
+
+
+MOST_COMPILED_TOP = 256  # the compiled pass inserts into a sorted list, which longer ones make slow
 
 
 class Top(NamedTuple):
@@ -130,6 +200,13 @@ class TopK(Reading):
         weights, order = weights.topk(self.k, -1)
         state.weights[:, :, block] = weights
         state.keys[:, :, block] = keys.gather(-1, order).masked_fill(weights == 0, -1)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Top] | None:
+        if run.outputs.top or self.k > MOST_COMPILED_TOP:
+            return None
+        weights, keys = run.per_row(self.k), run.per_row(self.k, dtype=torch.int64)
+        run.outputs.top_weights, run.outputs.top_keys, run.outputs.top = run.address(weights), run.address(keys), self.k
+        return lambda: Top(weights, keys)
 
     def merge(self, a: Top, b: Top) -> Top:
         merged = Top(a.weights.clone(), a.keys.clone())
@@ -170,13 +247,21 @@ class Distance(Reading):
             inside = ((offset >= a) & (offset <= b)).flatten().to(p.dtype)
             state["mass"][:, :, side + number] += flat @ inside
 
+    def compiled(self, run: CompiledPass) -> Callable[[], Profile] | None:
+        if run.outputs.distance:
+            return None
+        state = self.start(run.shape)
+        bins, mass = run.over_rows(2 * state["side"] + 1), run.row_mass()
+        run.outputs.distance, run.outputs.side = run.address(bins), state["side"]
+        return lambda: self.finish({**state, "mass": bins.sum(0).to(run.shape.dtype), "rows": mass})
+
     def merge(self, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
         return {**a, "mass": a["mass"] + b["mass"], "rows": a["rows"] + b["rows"]}
 
     def finish(self, state: dict[str, Any]) -> Profile:
         side = state["side"]
-        seen = (state["rows"] > 0).sum(-1, keepdim=True).clamp(min=1)
-        return Profile(state["mass"] / seen, tuple(_edges(n) for n in range(-side, side + 1)))
+        count = (state["rows"] > 0).sum(-1, keepdim=True).clamp(min=1)
+        return Profile(state["mass"] / count, tuple(_edges(n) for n in range(-side, side + 1)))
 
 
 def _bin(distance: int) -> int:
@@ -196,7 +281,7 @@ def _edges(number: int) -> tuple[int, int]:
     return (number, number) if number < 3 else (2 ** (number - 2) + 1, 2 ** (number - 1))
 
 
-class At(_Sum):
+class At(_SumWith):
     """The weight on one given key per query, (B, h, L). keys (L,), (B, L) or (B, h, L); −1 reads 0."""
 
     name = "at"
@@ -204,25 +289,32 @@ class At(_Sum):
     def __init__(self, keys: Tensor) -> None:
         self.keys = keys
 
-    def start(self, shape: Shape) -> Tensor:
+    def start(self, shape: Shape) -> Total:
         keys = self.keys.unsqueeze(1) if self.keys.dim() == 2 else self.keys
         if keys.shape[-1] != shape.L:
             raise ValueError(f"At got {keys.shape[-1]} keys for {shape.L} queries; give one key per query")
-        self._keys = keys.to(shape.device).expand(shape.B, shape.h, shape.L)
-        return shape.zeros(shape.L)
+        return Total(shape.zeros(shape.L), SimpleNamespace(keys=keys.to(shape.device).expand(shape.B, shape.h, shape.L)))
 
-    def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        place = self._keys[:, :, rows.start : rows.stop] - cols.start
+    def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        place = state.needs.keys[:, :, rows.start : rows.stop] - cols.start
         inside = (place >= 0) & (place < len(cols))
-        found = p.gather(-1, place.clamp(0, len(cols) - 1).unsqueeze(-1)).squeeze(-1)
-        state[:, :, rows.start : rows.stop] += found * inside
+        weight = p.gather(-1, place.clamp(0, len(cols) - 1).unsqueeze(-1)).squeeze(-1)
+        state.total[:, :, rows.start : rows.stop] += weight * inside
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        if run.outputs.at:
+            return None
+        keys = self.start(run.shape).needs.keys
+        out = run.per_row()
+        run.outputs.at_keys, run.outputs.at = run.address(keys.to(torch.int64).contiguous()), run.address(out)
+        return lambda: out
 
 
-class Same(_Sum):
+class Same(_SumWith):
     """The mass on keys that carry the query's own id, (B, h, L): ids (S,) or (B, S), the queries being the last L.
 
     The query's own position is left out unless ``itself``. With ``key_ids`` the keys carry other ids than the queries: an
-    induction head looks at keys whose *predecessor* equals the query, i.e. ``key_ids`` shifted by one.
+    induction head attends to keys whose *predecessor* equals the query, i.e. ``key_ids`` shifted by one.
     """
 
     name = "same"
@@ -230,26 +322,35 @@ class Same(_Sum):
     def __init__(self, ids: Tensor, key_ids: Tensor | None = None, *, itself: bool = False, name: str = "same") -> None:
         self.ids, self.key_ids, self.itself, self.name = ids, ids if key_ids is None else key_ids, itself, name
 
-    def start(self, shape: Shape) -> Tensor:
+    def start(self, shape: Shape) -> Total:
         ids, keys = (x if x.dim() == 2 else x.unsqueeze(0) for x in (self.ids, self.key_ids))
         if keys.shape[-1] != shape.S or ids.shape[-1] < shape.L:
             raise ValueError(
                 f"Same got ids for {ids.shape[-1]} queries and {keys.shape[-1]} keys; expected at least {shape.L} and exactly {shape.S}"
             )
-        self._rows = ids[:, ids.shape[-1] - shape.L :].to(shape.device)
-        self._cols = keys.to(shape.device)
-        self._shift = shape.S - shape.L
-        return shape.zeros(shape.L)
+        queries = ids[:, ids.shape[-1] - shape.L :].to(shape.device)
+        return Total(shape.zeros(shape.L), SimpleNamespace(queries=queries, keys=keys.to(shape.device), shift=shape.S - shape.L))
 
-    def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        same = self._rows[:, rows.start : rows.stop, None] == self._cols[:, None, cols.start : cols.stop]  # (B|1, l, s)
+    def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        needs = state.needs
+        same = needs.queries[:, rows.start : rows.stop, None] == needs.keys[:, None, cols.start : cols.stop]  # (B|1, l, s)
         if not self.itself:
-            own = torch.arange(rows.start, rows.stop, device=p.device).unsqueeze(-1) + self._shift
+            own = torch.arange(rows.start, rows.stop, device=p.device).unsqueeze(-1) + needs.shift
             same = same & (own != torch.arange(cols.start, cols.stop, device=p.device))
-        state[:, :, rows.start : rows.stop] += (p * same.unsqueeze(1)).sum(-1)
+        state.total[:, :, rows.start : rows.stop] += (p * same.unsqueeze(1)).sum(-1)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        needs, (B, L, S) = self.start(run.shape).needs, (run.shape.B, run.shape.L, run.shape.S)
+        queries, keys = needs.queries, needs.keys
+        if any(ids.numel() and int(ids.abs().max()) >= 2**31 for ids in (queries, keys)):  # the pass compares 32 bits
+            _, joint = torch.unique(torch.cat([queries.flatten(), keys.flatten()]), return_inverse=True)
+            queries, keys = joint[: queries.numel()].view(queries.shape), joint[queries.numel() :].view(keys.shape)
+        out = run.per_row()
+        ids = (run.address(x.expand(B, n).to(torch.int32).contiguous()) for x, n in ((queries, L), (keys, S)))
+        return (lambda: out) if run.outputs.add_same(*ids, self.itself, run.address(out)) else None
 
 
-class Pooled(_Sum):
+class Pooled(_SumWith):
     """A thumbnail of the pattern, (B, h, rows, cols): each cell the mass its queries put on its keys, a mean over queries.
 
     Every row of the thumbnail sums to 1 (to the row's total mass). Resolution is cut to what the pattern has.
@@ -262,21 +363,31 @@ class Pooled(_Sum):
             raise ValueError(f"Pooled({rows}, {cols}): a map needs at least one row and one column")
         self.rows, self.cols = rows, cols
 
-    def start(self, shape: Shape) -> Tensor:
-        self._L, self._S = shape.L, shape.S
-        return shape.zeros(min(self.rows, shape.L), min(self.cols, shape.S))
+    def start(self, shape: Shape) -> Total:
+        total = shape.zeros(min(self.rows, shape.L), min(self.cols, shape.S))
+        return Total(total, SimpleNamespace(L=shape.L, S=shape.S))
 
-    def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        R, C = state.shape[-2:]
-        across = _cells(cols, self._S, C, p)  # (s, c)
-        down = _cells(rows, self._L, R, p)  # (l, r)
-        first_r, first_c = rows.start * R // self._L, cols.start * C // self._S
-        state[:, :, first_r : first_r + down.shape[1], first_c : first_c + across.shape[1]] += down.mT @ (p @ across)
+    def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        (R, C), L, S = state.total.shape[-2:], state.needs.L, state.needs.S
+        across = _cells(cols, S, C, p)  # (s, c)
+        down = _cells(rows, L, R, p)  # (l, r)
+        first_r, first_c = rows.start * R // L, cols.start * C // S
+        state.total[:, :, first_r : first_r + down.shape[1], first_c : first_c + across.shape[1]] += down.mT @ (p @ across)
 
-    def finish(self, state: Tensor) -> Tensor:
-        R = state.shape[-2]
-        count = torch.bincount(torch.arange(self._L, device=state.device) * R // max(self._L, 1), minlength=R).to(state.dtype)
-        return state / count.clamp(min=1).unsqueeze(-1)
+    def finish(self, state: Total) -> Tensor:
+        total, L = state.total, state.needs.L
+        R = total.shape[-2]
+        count = torch.bincount(torch.arange(L, device=total.device) * R // max(L, 1), minlength=R).to(total.dtype)
+        return total / count.clamp(min=1).unsqueeze(-1)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        if run.outputs.pooled:
+            return None
+        state = self.start(run.shape)
+        R, C = state.total.shape[-2:]
+        cells = run.over_rows(R, C)
+        run.outputs.pooled, run.outputs.pooled_rows, run.outputs.pooled_columns = run.address(cells), R, C
+        return lambda: self.finish(replace(state, total=cells.sum(0).to(run.shape.dtype)))
 
 
 def _cells(span: range, total: int, cells: int, like: Tensor) -> Tensor:
@@ -286,7 +397,7 @@ def _cells(span: range, total: int, cells: int, like: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(index, (span.stop - 1) * cells // total - span.start * cells // total + 1).to(like.dtype)
 
 
-class Rows(_Sum):
+class Rows(_SumWith):
     """The whole weight rows of chosen queries, (B, h, n, S)."""
 
     name = "rows"
@@ -294,16 +405,24 @@ class Rows(_Sum):
     def __init__(self, indices: Tensor | list[int]) -> None:
         self.indices = torch.as_tensor(indices, dtype=torch.int64)
 
-    def start(self, shape: Shape) -> Tensor:
+    def start(self, shape: Shape) -> Total:
         if self.indices.numel() and not (int(self.indices.min()) >= -shape.L and int(self.indices.max()) < shape.L):
             raise ValueError(f"Rows asks for queries {self.indices.tolist()} but there are only {shape.L}")
-        self._list = [int(i) % shape.L for i in self.indices]
-        return shape.zeros(len(self._list), shape.S)
+        chosen = [int(i) % shape.L for i in self.indices]
+        return Total(shape.zeros(len(chosen), shape.S), SimpleNamespace(chosen=chosen))
 
-    def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        for place, row in enumerate(self._list):
+    def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        for place, row in enumerate(state.needs.chosen):
             if row in rows:
-                state[:, :, place, cols.start : cols.stop] += p[:, :, row - rows.start]
+                state.total[:, :, place, cols.start : cols.stop] += p[:, :, row - rows.start]
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        if run.outputs.rows:
+            return None
+        state = self.start(run.shape)
+        chosen = torch.tensor(state.needs.chosen, dtype=torch.int64)
+        run.outputs.rows, run.outputs.chosen, run.outputs.chosen_count = run.address(state.total), run.address(chosen), len(chosen)
+        return lambda: state.total
 
 
 class MaxLogit(Reading):
@@ -317,6 +436,13 @@ class MaxLogit(Reading):
     def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
         block = state[:, :, rows.start : rows.stop]
         block.copy_(torch.maximum(block, s.amax(-1)))
+
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        if run.outputs.max_logit:
+            return None
+        out, shift = run.per_row(), run.row_shift
+        run.outputs.max_logit = run.address(out)
+        return lambda: out if shift is None else out + shift.to(out.dtype)
 
     def merge(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.maximum(a, b)
@@ -339,6 +465,13 @@ class Sink(_Sum):
         if cols.start < self.n:
             state[:, :, rows.start : rows.stop] += p[..., : self.n - cols.start].sum(-1)
 
+    def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
+        if run.outputs.sink:
+            return None
+        out = run.per_row()
+        run.outputs.sink, run.outputs.sinks_read = run.address(out), self.n
+        return lambda: out
+
 
 class NormWeighted(NamedTuple):
     """‖p·v‖ summed along each axis of the pattern."""
@@ -347,22 +480,48 @@ class NormWeighted(NamedTuple):
     by_key: Tensor  # (B, h, S): what each key sends to all queries
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedTotals:
+    """The two sums of `ValueNorm` under way."""
+
+    by_query: Tensor
+    by_key: Tensor
+    needs: SimpleNamespace
+
+
 class ValueNorm(Reading):
     """Norm-weighted attention ``‖p·v‖ = p‖v‖``: weight on a key whose value is tiny does little (Kobayashi et al. 2020, section 3)."""
 
     name = "value_norm"
 
-    def start(self, shape: Shape) -> NormWeighted:
+    def start(self, shape: Shape) -> WeightedTotals:
         assert shape.value_norms is not None
-        self._norms = shape.value_norms
-        return NormWeighted(shape.zeros(shape.L), shape.zeros(shape.S))
+        return WeightedTotals(shape.zeros(shape.L), shape.zeros(shape.S), SimpleNamespace(norms=shape.value_norms))
 
-    def add(self, state: NormWeighted, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        norms = self._norms[:, :, cols.start : cols.stop]
+    def add(self, state: WeightedTotals, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+        norms = state.needs.norms[:, :, cols.start : cols.stop]
         mass = p.sum(-2)
         state.by_key[:, :, cols.start : cols.stop] += torch.where(mass > 0, mass * norms, 0)
         weighted = p @ torch.where(norms.isfinite(), norms, 0).unsqueeze(-1)
         state.by_query[:, :, rows.start : rows.stop] += weighted.squeeze(-1)
 
-    def merge(self, a: NormWeighted, b: NormWeighted) -> NormWeighted:
-        return NormWeighted(a.by_query + b.by_query, a.by_key + b.by_key)
+    def merge(self, a: WeightedTotals, b: WeightedTotals) -> WeightedTotals:
+        return replace(a, by_query=a.by_query + b.by_query, by_key=a.by_key + b.by_key)
+
+    def finish(self, state: WeightedTotals) -> NormWeighted:
+        return NormWeighted(state.by_query, state.by_key)
+
+    def compiled(self, run: CompiledPass) -> Callable[[], NormWeighted] | None:
+        norms = run.shape.value_norms
+        assert norms is not None
+        if run.outputs.by_query:
+            return None
+        by_query, received = run.per_row(), run.received()
+        clean = torch.where(norms.isfinite(), norms, 0).contiguous()
+        run.outputs.norms, run.outputs.by_query = run.address(clean), run.address(by_query)
+
+        def result() -> NormWeighted:
+            mass = received.sum(0).to(norms.dtype)
+            return NormWeighted(by_query, torch.where(mass > 0, mass * norms, 0))
+
+        return result

@@ -78,7 +78,7 @@ def test_the_value_maps_of_all_heads_make_the_output(kv_heads):
     layer = MultiHeadAttention(16, heads=4, kv_heads=kv_heads, bias=False).double()
     x = torch.randn(1, 6, 16, **DOUBLE)
     eye = torch.eye(6, **DOUBLE).expand(1, 4, 6, 6)
-    q, k, _ = layer._heads(x, None, None)
+    q, k, _ = layer.project_heads(x, None, None)
     weights = attend(q, k.repeat_interleave(4 // kv_heads, 1), eye)[0]  # attending to the identity gives the weights
     by_maps = sum(weights[head] @ x[0] @ layer.value_map(head).T for head in range(4))
     torch.testing.assert_close(layer(x)[0], by_maps)
@@ -117,7 +117,7 @@ def test_any_score_and_choice_plug_in():
     layer(x, mask=causal()).sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.score.parameters())
     assert layer.parameter_table()["score"] == sum(p.numel() for p in layer.score.parameters())
-    q, k, v = layer._heads(x, None, None)
+    q, k, v = layer.project_heads(x, None, None)
     expected = layer.out_proj(attend(q, k, v, score=layer.score, choice=layer.choice, mask=causal()).transpose(1, 2).flatten(2))
     torch.testing.assert_close(layer(x, mask=causal()), expected)
 
@@ -171,7 +171,7 @@ def test_heads_count_from_zero():
 def test_a_bias_is_added_to_the_scores():
     layer = MultiHeadAttention(16, heads=2).double()
     x, bias = torch.randn(2, 5, 16, **DOUBLE), torch.randn(1, 2, 5, 5, **DOUBLE)
-    q, k, v = layer._heads(x, None, None)
+    q, k, v = layer.project_heads(x, None, None)
     mixed = torch.softmax(q @ k.mT / 8**0.5 + bias, -1) @ v
     torch.testing.assert_close(layer(x, bias=bias), layer.out_proj(mixed.transpose(1, 2).flatten(2)))
     assert torch.equal(layer(x, bias=Alibi(2)), layer.observe(x, bias=Alibi(2))[0])

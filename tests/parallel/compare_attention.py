@@ -39,14 +39,14 @@ B, H, N, D = 2, 4, 50, 8  # 50 positions on 4 ranks: pieces of 6 and 7
 class Checkered(Mask):
     """A mask of a user's own: every third diagonal, and nothing for query 7."""
 
-    def _verdict(self, r0, r1, c0, c1, L, S):
+    def covers(self, r0, r1, c0, c1, L, S):
         return "none" if (r0, r1) == (7, 8) else None
 
-    def _fill(self, r0, r1, c0, c1, L, S, device):
+    def fill(self, r0, r1, c0, c1, L, S, device):
         row, col = torch.arange(r0, r1, device=device)[:, None], torch.arange(c0, c1, device=device)
         return (((row + col) % 3 == 0) & (row != 7))[None, None]
 
-    def _spans(self, L, S, device):
+    def key_ranges(self, L, S, device):
         return None
 
 

@@ -12,11 +12,10 @@ from regard import parallel
 from regard.masks import causal, window
 from regard.models import Bert, BertConfig, Gpt, GptConfig
 from regard.models.kernel_regression import NadarayaWatson
-from regard.parallel.attention import _ring
+from regard.parallel.attention import make_ring
 from regard.parallel.regression import ShardedNadarayaWatson
 from regard.parallel.sequence import sharded
 from regard.readings import Entropy, Received
-from regard.scores import ScaledDot
 
 
 def part(x: torch.Tensor, dim: int = 2, **how: object) -> torch.Tensor:
@@ -77,7 +76,7 @@ def what_is_sent() -> dict:
         ("window straight", causal() & window(3, 0), "straight"),
         ("own only", window(0, 0), "zigzag"),
     ):
-        ring, _ = _ring(q, q, q, ScaledDot(), mask, None, regard.Softmax(), 0.0, None, (), None, layout, 60.0, True)
+        ring = make_ring(q, q, q, mask=mask, layout=layout, timeout=60.0)
         ring.forward()
         found[name] = ring.exchange.sent_bytes / (2 * q.nbytes)
     return found

@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from ..choices import Softmax
 from ..masks import Mask, causal
-from .spec import Result, Spec
+from .kernel import Result
+from .request import Request
 from .tiles import finite
 
 _CAUSAL = (causal(), causal(align="start"))
@@ -28,54 +29,54 @@ def is_causal(mask: Mask | None, L: int, S: int) -> bool:
 class Fused:
     name = "fused"
 
-    def refuses(self, spec: Spec) -> str | None:
-        B, h, L, S = spec.sizes
-        if type(spec.choice) is not Softmax or spec.sinks is not None:
+    def refuses(self, request: Request) -> str | None:
+        B, h, L, S = request.sizes
+        if type(request.choice) is not Softmax or request.sinks is not None:
             return "SDPA knows only a plain softmax"
-        if spec.score is not None or spec.cap is not None or spec.key_bias is not None:
+        if request.score is not None or request.cap is not None or request.key_bias is not None:
             return "the score is not a plain dot product"
-        if isinstance(spec.beta, Tensor):
+        if isinstance(request.beta, Tensor):
             return "SDPA has no learned temperature"
-        if spec.dropout:
-            return f"dropout makes SDPA dense ({B * h * L * S * spec.query.element_size():,} bytes)"
-        if spec.bias is not None:
-            return f"SDPA needs the bias as a dense tensor ({B * h * L * S * spec.query.element_size():,} bytes)"
-        if spec.mask is not None and not is_causal(spec.mask, L, S):
+        if request.dropout:
+            return f"dropout makes SDPA dense ({B * h * L * S * request.query.element_size():,} bytes)"
+        if request.bias is not None:
+            return f"SDPA needs the bias as a dense tensor ({B * h * L * S * request.query.element_size():,} bytes)"
+        if request.mask is not None and not is_causal(request.mask, L, S):
             return "SDPA needs this mask as a dense tensor"
-        if spec.query.shape[-1] != spec.value.shape[-1]:
-            return f"value width {spec.value.shape[-1]} ≠ key width {spec.query.shape[-1]} makes SDPA dense"
-        if not (L and S and B and h and spec.query.shape[-1]):
+        if request.query.shape[-1] != request.value.shape[-1]:
+            return f"value width {request.value.shape[-1]} ≠ key width {request.query.shape[-1]} makes SDPA dense"
+        if not (L and S and B and h and request.query.shape[-1]):
             return "nothing to compute"
-        for name, x in (("query", spec.query), ("key", spec.key), ("value", spec.value)):
+        for name, x in (("query", request.query), ("key", request.key), ("value", request.value)):
             if x.stride(-1) != 1:
                 return f"the last stride of the {name} is {x.stride(-1)}, and SDPA's CPU kernel misreads that"
-        if spec.readings or spec.wants_lse:
+        if request.readings or request.wants_lse:
             return "SDPA gives neither the lse nor readings"
-        if spec.mask is not None and not (finite(spec.key) and finite(spec.value)):
+        if request.mask is not None and not (finite(request.key) and finite(request.value)):
             return "a NaN or inf under the causal mask would leak"
         return None
 
-    def bytes(self, spec: Spec) -> int:
-        B, h, L, _ = spec.sizes
-        total = B * h * L * (spec.value.shape[-1] * spec.value.element_size() + 4)
-        if spec.group > 1:
-            total += (spec.key.numel() + spec.value.numel()) * spec.group * spec.key.element_size()
-        if spec.needs_grad:
-            total += (spec.query.numel() + spec.group * (spec.key.numel() + spec.value.numel())) * spec.query.element_size()
+    def bytes(self, request: Request) -> int:
+        B, h, L, _ = request.sizes
+        total = B * h * L * (request.value.shape[-1] * request.value.element_size() + 4)
+        if request.group > 1:
+            total += (request.key.numel() + request.value.numel()) * request.group * request.key.element_size()
+        if request.needs_grad:
+            total += (request.query.numel() + request.group * (request.key.numel() + request.value.numel())) * request.query.element_size()
         return total
 
-    def reason(self, spec: Spec) -> str:
-        shape = "causal" if spec.mask is not None else "unmasked"
+    def reason(self, request: Request) -> str:
+        shape = "causal" if request.mask is not None else "unmasked"
         return f"plain {shape} softmax: torch SDPA is exact and linear in memory here"
 
-    def run(self, spec: Spec) -> Result:
+    def run(self, request: Request) -> Result:
         output = functional.scaled_dot_product_attention(
-            spec.query,
-            spec.key,
-            spec.value,
-            is_causal=spec.mask is not None,
-            scale=spec.scale * float(spec.beta),
-            enable_gqa=spec.group > 1,
+            request.query,
+            request.key,
+            request.value,
+            is_causal=request.mask is not None,
+            scale=request.scale * float(request.beta),
+            enable_gqa=request.group > 1,
         )
         return Result(output)
 

@@ -1,4 +1,6 @@
-"""The truth: attention as the textbook writes it, dense, in any dtype, followed by autograd. Every kernel must agree with it.
+"""The dense reference implementation: attention as the textbook writes it, in any dtype, followed by autograd.
+
+Every other kernel is compared with it.
 
 Axes: B batch, h heads, L queries, S keys, d width.
 """
@@ -12,39 +14,40 @@ import torch
 from torch import Tensor
 
 from ..biases import Bias
-from ..choices import Sample, Softmax, logsumexp
+from ..choices import Sample, Softmax, draw, logsumexp
 from .dropout import keep
-from .spec import Result, Spec, accumulator
+from .kernel import Result
+from .request import Request, accumulator
 
 
-def scores(spec: Spec) -> tuple[Tensor, Tensor | None]:
-    """Stage one: every score z (B, h, L, S), −∞ where masked, and who may look at whom (None: everyone)."""
-    B, h, L, S = spec.sizes
-    dtype = accumulator(spec.query.dtype)
-    q = spec.query.to(dtype)
-    k = spec.key.to(dtype).repeat_interleave(spec.group, 1)
-    key_bias = None if spec.key_bias is None else spec.key_bias.to(dtype).repeat_interleave(spec.group, 1).unsqueeze(-2)
+def scores(request: Request) -> tuple[Tensor, Tensor | None]:
+    """Stage one: every score z (B, h, L, S), −∞ where masked, and the mask (None: everything is visible)."""
+    B, h, L, S = request.sizes
+    dtype = accumulator(request.query.dtype)
+    q = request.query.to(dtype)
+    k = request.key.to(dtype).repeat_interleave(request.group, 1)
+    key_bias = None if request.key_bias is None else request.key_bias.to(dtype).repeat_interleave(request.group, 1).unsqueeze(-2)
 
     def pairs(q: Tensor, k: Tensor, key_bias: Tensor | None) -> Tensor:
-        if spec.score is not None:
-            return spec.score.tile(q, k)
-        s = q @ k.mT * spec.scale
+        if request.score is not None:
+            return request.score.tile(q, k)
+        s = q @ k.mT * request.scale
         if key_bias is not None:
             s = s + key_bias
-        return s if spec.cap is None else spec.cap * torch.tanh(s / spec.cap)
+        return s if request.cap is None else request.cap * torch.tanh(s / request.cap)
 
     fine = q.isfinite().all(-1).unsqueeze(-1) & k.isfinite().all(-1).unsqueeze(-2)  # (B, h, L, S)
-    if spec.mask is None or bool(fine.all()):
+    if request.mask is None or bool(fine.all()):
         s = pairs(q, k, key_bias)
     else:  # a masked NaN must not reach the gradient either, where it would meet a zero: follow only the finite pairs
         bias = None if key_bias is None else key_bias.nan_to_num(0, 0, 0)
         s = pairs(q.nan_to_num(0, 0, 0), k.nan_to_num(0, 0, 0), bias).where(fine, pairs(q, k, key_bias).detach())
-    if isinstance(spec.bias, Bias):
-        s = s + spec.bias.tile(range(L), range(S), L, S, device=q.device, dtype=dtype)
-    elif spec.bias is not None:
-        s = s + spec.bias.to(dtype)
-    z = s * per_head(spec.beta, dtype)
-    visible = None if spec.mask is None else spec.mask.dense(L, S, device=q.device).expand(B, h, L, S)
+    if isinstance(request.bias, Bias):
+        s = s + request.bias.tile(range(L), range(S), L, S, device=q.device, dtype=dtype)
+    elif request.bias is not None:
+        s = s + request.bias.to(dtype)
+    z = s * per_head(request.beta, dtype)
+    visible = None if request.mask is None else request.mask.dense(L, S, device=q.device).expand(B, h, L, S)
     return (z if visible is None else z.masked_fill(~visible, -math.inf)), visible
 
 
@@ -67,18 +70,7 @@ def gather(p: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
     return out
 
 
-def draw(z: Tensor, uniform: Tensor) -> Tensor:
-    """Invert the distribution function: the first key whose running mass passes u times the total; −1 on an empty row."""
-    if not z.shape[-1]:
-        return torch.full(z.shape[:-1], -1, device=z.device)
-    peak = z.detach().amax(-1, keepdim=True)
-    running = (z.detach() - peak.masked_fill(peak == -math.inf, 0)).exp().double().cumsum(-1)
-    index = (running <= (uniform * running[..., -1]).unsqueeze(-1)).sum(-1)
-    last = (running < running[..., -1:]).sum(-1)  # rounding may push u · total onto the total itself
-    return torch.minimum(index, last).masked_fill(peak.squeeze(-1) == -math.inf, -1)
-
-
-def pick(value: Tensor, index: Tensor) -> Tensor:
+def gather_picked(value: Tensor, index: Tensor) -> Tensor:
     """The chosen value of each row: value (B, k, S, dv), index (B, h, L) → (B, h, L, dv); zero where index is −1."""
     B, h, _ = index.shape
     if not value.shape[2]:
@@ -93,58 +85,56 @@ class Reference:
 
     name = "reference"
 
-    def refuses(self, spec: Spec) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         return None
 
-    def bytes(self, spec: Spec) -> int:
-        B, h, L, S = spec.sizes
-        element = 8 if spec.query.dtype == torch.float64 else 4
-        width = 1 if spec.score is None else spec.score.width(spec.query)
-        return B * h * L * S * element * (2 + width + (3 if spec.needs_grad else 0))
+    def bytes(self, request: Request) -> int:
+        B, h, L, S = request.sizes
+        element = 8 if request.query.dtype == torch.float64 else 4
+        width = 1 if request.score is None else request.score.width(request.query)
+        return B * h * L * S * element * (2 + width + (3 if request.needs_grad else 0))
 
-    def reason(self, spec: Spec) -> str:
-        return "asked for: dense, the readable truth"
+    def reason(self, request: Request) -> str:
+        return "asked for: dense and readable"
 
-    def run(self, spec: Spec) -> Result:
-        B, h, L, S = spec.sizes
-        z, visible = scores(spec)
-        value = spec.value.to(z.dtype).repeat_interleave(spec.group, 1)
+    def run(self, request: Request) -> Result:
+        B, h, L, S = request.sizes
+        z, visible = scores(request)
+        value = request.value.to(z.dtype).repeat_interleave(request.group, 1)
         lse: Tensor | None = None
         index: Tensor | None = None
         log_prob: Tensor | None = None
-        if isinstance(spec.choice, Softmax | Sample):
-            column = [z] if spec.sinks is None else [z, spec.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, L, 1)]
+        if isinstance(request.choice, Softmax | Sample):
+            column = [z] if request.sinks is None else [z, request.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, L, 1)]
             lse = logsumexp(torch.cat(column, -1))
-        if spec.choice.hard:
-            p, output, index, log_prob = self._hard(spec, z, value, visible, lse)
+        if request.choice.hard:
+            p, output, index, log_prob = self._hard(request, z, value, visible, lse)
         else:
-            p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp() if lse is not None else spec.choice.dense(z)
+            p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp() if lse is not None else request.choice.dense(z)
             kept = p
-            if spec.dropout:
-                kept = p * keep(spec.seed, spec.dropout, B, h, range(L), range(S), p.device) / (1 - spec.dropout)
+            if request.dropout:
+                kept = p * keep(request.seed, request.dropout, B, h, range(L), range(S), p.device) / (1 - request.dropout)
             output = gather(kept, value, visible)
         readings = {}
-        for reading in spec.readings:
-            from ..readings import Shape
-
-            state = reading.start(Shape.of(spec))
+        for reading in request.readings:
+            state = reading.start(request.reading_shape())
             if L and S:
-                reading.add(state, p.detach(), self._shifted(spec, z.detach()), range(L), range(S))
+                reading.add(state, p.detach(), self._shifted(request, z.detach()), range(L), range(S))
             readings[reading.name] = reading.finish(state)
-        return Result(output.to(spec.value.dtype), lse, index, log_prob, readings)
+        return Result(output.to(request.value.dtype), lse, index, log_prob, readings)
 
     @staticmethod
     def _hard(
-        spec: Spec, z: Tensor, value: Tensor, visible: Tensor | None, lse: Tensor | None
+        request: Request, z: Tensor, value: Tensor, visible: Tensor | None, lse: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         S = z.shape[-1]
-        if isinstance(spec.choice, Sample):
-            assert spec.uniform is not None and lse is not None
-            index = draw(z, spec.uniform)
+        if isinstance(request.choice, Sample):
+            assert request.uniform is not None and lse is not None
+            index = draw(z, request.uniform)
         else:
             index = z.argmax(-1) if S else z.new_full(z.shape[:-1], -1, dtype=torch.int64)
             index = index.masked_fill((z == -math.inf).all(-1), -1)
-        output = pick(spec.value.to(z.dtype), index)
+        output = gather_picked(request.value.to(z.dtype), index)
         empty = index < 0
         if lse is None:
             p = torch.zeros_like(z)
@@ -152,20 +142,20 @@ class Reference:
         p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp()
         chosen = z.gather(-1, index.clamp(min=0).unsqueeze(-1)).squeeze(-1) if S else z.new_zeros(z.shape[:-1])
         log_prob = chosen.masked_fill(empty, 0) - lse.masked_fill(empty, 0)
-        assert isinstance(spec.choice, Sample)
-        if spec.choice.straight_through:
+        assert isinstance(request.choice, Sample)
+        if request.choice.straight_through:
             soft = gather(p, value, visible)
             output = soft + (output - soft).detach()
         return p, output, index, log_prob
 
     @staticmethod
-    def _shifted(spec: Spec, z: Tensor) -> Tensor:
-        return z if spec.row_shift is None else z + spec.row_shift.to(z.dtype).unsqueeze(-1)
+    def _shifted(request: Request, z: Tensor) -> Tensor:
+        return z if request.row_shift is None else z + request.row_shift.to(z.dtype).unsqueeze(-1)
 
 
-def gradient(spec: Spec, inputs: list[Tensor], grads: dict[str, Tensor | None]) -> list[Tensor | None]:
-    """The gradients of a Spec's outputs by the dense form, themselves differentiable: what double backward uses."""
-    result = Reference().run(dataclasses.replace(spec, readings=()))
+def gradient(request: Request, inputs: list[Tensor], grads: dict[str, Tensor | None]) -> list[Tensor | None]:
+    """The gradients of a Request's outputs by the dense form, themselves differentiable: what double backward uses."""
+    result = Reference().run(dataclasses.replace(request, readings=()))
     outputs, given = [], []
     for name, grad in grads.items():
         output = getattr(result, name)

@@ -17,69 +17,68 @@ import torch
 from torch import Tensor
 
 from ..choices import Row, Sample, Softmax
-from .backward import Backward
 from .dropout import keep
-from .reference import gradient, pick
-from .spec import Result, Spec
+from .kernel import Result
+from .reference import Reference, gather_picked, gradient
+from .request import Request
+from .streamed_backward import Backward
 from .tiles import TILE, Tiles, finite, spread
 
 
 class Streamed:
     name = "streamed"
 
-    def refuses(self, spec: Spec) -> str | None:
+    def refuses(self, request: Request) -> str | None:
         return None
 
-    def bytes(self, spec: Spec) -> int:
-        B, h, L, S = spec.sizes
-        tiles = Tiles(spec)
+    def bytes(self, request: Request) -> int:
+        B, h, L, S = request.sizes
+        tiles = Tiles(request)
         element = tiles.dtype.itemsize
-        width = 1 if spec.score is None else spec.score.width(spec.query)
+        width = 1 if request.score is None else request.score.width(request.query)
         tile = B * h * min(L, tiles.step_rows) * min(S, tiles.step_cols) * element
-        rows = B * h * L * (spec.value.shape[-1] + 2) * element
+        rows = B * h * L * (request.value.shape[-1] + 2) * element
         total = rows + tile * (3 + 2 * (width > 1) * width)
-        if spec.needs_grad:
-            total += element * (spec.query.numel() + spec.key.numel() + spec.value.numel()) + tile * (4 + 2 * width)
+        if request.needs_grad:
+            total += element * (request.query.numel() + request.key.numel() + request.value.numel()) + tile * (4 + 2 * width)
         return total
 
-    def reason(self, spec: Spec) -> str:
-        return f"tiles in plain torch on {spec.query.device.type}: any score, mask, choice and reading in linear memory"
+    def reason(self, request: Request) -> str:
+        return f"tiles in plain torch on {request.query.device.type}: any score, mask, choice and reading in linear memory"
 
-    def run(self, spec: Spec) -> Result:
-        if not spec.needs_grad:
+    def run(self, request: Request) -> Result:
+        if not request.needs_grad:
             with torch.no_grad():
-                found = Forward(spec).run()
+                found = Forward(request).run()
         else:
-            found = _Autograd.apply(spec, *_inputs(spec))  # type: ignore[no-untyped-call]
+            found = _Autograd.apply(request, *request.inputs())  # type: ignore[no-untyped-call]
         output, picked, index = found[0], found[2], found[3]
-        lse: Tensor | None = found[1] if isinstance(spec.choice, Softmax | Sample) else None
+        lse: Tensor | None = found[1] if isinstance(request.choice, Softmax | Sample) else None
         log_prob = None
-        if spec.choice.hard:
-            hard = pick(spec.value, index)
-            if isinstance(spec.choice, Sample) and lse is not None:
+        if request.choice.hard:
+            hard = gather_picked(request.value, index)
+            if isinstance(request.choice, Sample) and lse is not None:
                 log_prob = picked - lse.masked_fill(index < 0, 0)
-                if spec.choice.straight_through:
+                if request.choice.straight_through:
                     hard = output + (hard - output).detach()
             output = hard
-        readings = self.read(spec, lse) if spec.readings else {}
-        return Result(output, lse, index if spec.choice.hard else None, log_prob, readings)
+        readings = self.read(request, lse) if request.readings else {}
+        return Result(output, lse, index if request.choice.hard else None, log_prob, readings)
 
     @torch.no_grad()
-    def read(self, spec: Spec, lse: Tensor | None = None) -> dict[str, Any]:
+    def read(self, request: Request, lse: Tensor | None = None) -> dict[str, Any]:
         """All readings in one more pass over the tiles: p = exp(z − lse), looked at and dropped."""
-        from ..readings import Shape
-
-        tiles = Tiles(spec)
-        shape = Shape.of(spec)
-        states = [(reading, reading.start(shape)) for reading in spec.readings]
-        forward, soft = Forward(spec), spec.choice.distribution()
+        tiles = Tiles(request)
+        shape = request.reading_shape()
+        states = [(reading, reading.start(shape)) for reading in request.readings]
+        forward, soft = Forward(request), request.choice.distribution()
         for rows in tiles.row_blocks():
             block = slice(rows.start, rows.stop)
             row: Row | None = None
             if lse is not None:
                 row = Row(lse[:, :, block], torch.ones_like(lse[:, :, block]))
-            elif not spec.choice.hard:
-                row = forward.fit(rows)
+            elif not request.choice.hard:
+                row = tiles.fit(rows)
             index = forward.pick_largest(rows)[0] if row is None else None
             for tile in tiles.row(rows):
                 if row is None:
@@ -87,7 +86,7 @@ class Streamed:
                     p = (torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)).to(tile.z.dtype)
                 else:
                     p = soft.weights(tile.z, row)
-                z = tile.z if spec.row_shift is None else tile.z + spec.row_shift[:, :, block].unsqueeze(-1)
+                z = tile.z if request.row_shift is None else tile.z + request.row_shift[:, :, block].unsqueeze(-1)
                 for reading, state in states:
                     reading.add(state, p, z, rows, tile.cols)
         return {reading.name: reading.finish(state) for reading, state in states}
@@ -96,29 +95,28 @@ class Streamed:
 class Forward:
     """One forward pass over row blocks."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.tiles = Tiles(spec)
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.tiles = Tiles(request)
         # A masked NaN value would still meet a weight of zero in the product, so such values are taken out beforehand
         # and put back for the rows that really see them.
-        clean = spec.mask is None or finite(spec.value)
-        self.value = spec.value if clean else spec.value.nan_to_num(0, 0, 0)
+        clean = request.mask is None or finite(request.value)
+        self.value = request.value if clean else request.value.nan_to_num(0, 0, 0)
         self.bad: list[int] = []
         if not clean:
-            self.bad = (~spec.value.isfinite()).any(-1).any(0).any(0).nonzero().flatten().tolist()
+            self.bad = (~request.value.isfinite()).any(-1).any(0).any(0).nonzero().flatten().tolist()
 
     def run(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        spec, dtype = self.spec, self.tiles.dtype
-        B, h, L, _ = spec.sizes
-        device = spec.query.device
-        sample, softmax = isinstance(spec.choice, Sample), isinstance(spec.choice, Softmax)
-        soft = not spec.choice.hard or (isinstance(spec.choice, Sample) and spec.choice.straight_through)
-        output = (
-            torch.zeros(B, h, L, spec.value.shape[-1], dtype=spec.value.dtype, device=device) if soft else torch.empty(0, device=device)
-        )
+        request, dtype = self.request, self.tiles.dtype
+        B, h, L, _ = request.sizes
+        device = request.query.device
+        sample, softmax = isinstance(request.choice, Sample), isinstance(request.choice, Softmax)
+        soft = not request.choice.hard or (isinstance(request.choice, Sample) and request.choice.straight_through)
+        output_shape = (B, h, L, request.value.shape[-1]) if soft else (0,)
+        output = torch.zeros(output_shape, dtype=request.value.dtype, device=device)
         lse = torch.full((B, h, L) if softmax or sample else (0,), -math.inf, dtype=dtype, device=device)
         picked = torch.zeros((B, h, L) if sample else (0,), dtype=dtype, device=device)
-        index = torch.full((B, h, L) if spec.choice.hard else (0,), -1, dtype=torch.int64, device=device)
+        index = torch.full((B, h, L) if request.choice.hard else (0,), -1, dtype=torch.int64, device=device)
         for rows in self.tiles.row_blocks():
             block = slice(rows.start, rows.stop)
             if softmax or sample:
@@ -128,21 +126,21 @@ class Forward:
                     output[:, :, block] = found
                 if sample:
                     index[:, :, block], picked[:, :, block] = self.draw(rows, peak, total)
-            elif spec.choice.hard:
+            elif request.choice.hard:
                 index[:, :, block] = self.pick_largest(rows)[0]
             else:
-                output[:, :, block] = self.gather(rows, self.fit(rows))
+                output[:, :, block] = self.gather(rows, self.tiles.fit(rows))
         return output, lse, picked, index
 
     def softmax(self, rows: range, *, gather: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Weights and sum in one pass, rescaled whenever a larger score appears: output, lse, maximum, Σ exp(z − maximum)."""
-        spec = self.spec
-        B, h = spec.sizes[:2]
-        high = torch.full((B, h, len(rows)), -math.inf, dtype=self.tiles.dtype, device=spec.query.device)
+        request = self.request
+        B, h = request.sizes[:2]
+        high = torch.full((B, h, len(rows)), -math.inf, dtype=self.tiles.dtype, device=request.query.device)
         total = torch.zeros_like(high)
-        out = high.new_zeros(B, h, len(rows), spec.value.shape[-1])
-        if spec.sinks is not None:
-            high = spec.sinks.to(high.dtype).view(1, -1, 1).expand_as(high).clone()
+        out = high.new_zeros(B, h, len(rows), request.value.shape[-1])
+        if request.sinks is not None:
+            high = request.sinks.to(high.dtype).view(1, -1, 1).expand_as(high).clone()
             total = (high > -math.inf).to(high.dtype)
         for tile in self.tiles.row(rows):
             above = torch.maximum(high, tile.z.amax(-1))
@@ -159,38 +157,31 @@ class Forward:
 
     def product(self, p: Tensor, rows: range, cols: range, visible: Tensor | None) -> Tensor:
         """p · v over one tile, after dropout; masked values never count."""
-        spec = self.spec
-        if spec.dropout:
-            B, h = spec.sizes[:2]
-            p = p * keep(spec.seed, spec.dropout, B, h, rows, cols, p.device) / (1 - spec.dropout)
-        out = p @ spread(self.value[:, :, cols.start : cols.stop].to(p.dtype), spec.group)
+        request = self.request
+        if request.dropout:
+            B, h = request.sizes[:2]
+            p = p * keep(request.seed, request.dropout, B, h, rows, cols, p.device) / (1 - request.dropout)
+        out = p @ spread(self.value[:, :, cols.start : cols.stop].to(p.dtype), request.group)
         for key in self.bad:
             if key in cols:
-                value = spread(spec.value[:, :, key].to(p.dtype), spec.group).unsqueeze(-2)  # (B, h, 1, dv)
+                value = spread(request.value[:, :, key].to(p.dtype), request.group).unsqueeze(-2)  # (B, h, 1, dv)
                 seen = ~value.isfinite()
                 if visible is not None:
                     seen = seen & visible.expand_as(p)[..., key - cols.start].unsqueeze(-1)
                 out += p[..., key - cols.start].unsqueeze(-1) * value.where(seen, 0)
         return out
 
-    def fit(self, rows: range) -> Row:
-        spec = self.spec
-        if next(self.tiles.col_blocks(rows), None) is None:
-            nothing = torch.zeros(*spec.sizes[:2], len(rows), dtype=self.tiles.dtype, device=spec.query.device)
-            return Row(nothing, nothing)
-        return spec.choice.fit(lambda: (tile.z for tile in self.tiles.row(rows)))
-
     def gather(self, rows: range, row: Row) -> Tensor:
-        spec = self.spec
-        out = torch.zeros(*spec.sizes[:2], len(rows), spec.value.shape[-1], dtype=self.tiles.dtype, device=spec.query.device)
+        request = self.request
+        out = torch.zeros(*request.sizes[:2], len(rows), request.value.shape[-1], dtype=self.tiles.dtype, device=request.query.device)
         for tile in self.tiles.row(rows):
-            out += self.product(spec.choice.weights(tile.z, row), rows, tile.cols, tile.visible)
+            out += self.product(request.choice.weights(tile.z, row), rows, tile.cols, tile.visible)
         return out
 
     def pick_largest(self, rows: range) -> tuple[Tensor, Tensor]:
         """The first largest key of each row and its score; −1 and −∞ on an empty row."""
-        spec = self.spec
-        high = torch.full((*spec.sizes[:2], len(rows)), -math.inf, dtype=self.tiles.dtype, device=spec.query.device)
+        request = self.request
+        high = torch.full((*request.sizes[:2], len(rows)), -math.inf, dtype=self.tiles.dtype, device=request.query.device)
         index = torch.full(high.shape, -1, dtype=torch.int64, device=high.device)
         for tile in self.tiles.row(rows):
             top, where = tile.z.max(-1)
@@ -201,14 +192,14 @@ class Forward:
 
     def draw(self, rows: range, peak: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
         """Invert the distribution function with the row's one uniform number; the draw's index and score."""
-        spec = self.spec
-        assert spec.uniform is not None
+        request = self.request
+        assert request.uniform is not None
         base = peak.masked_fill(peak == -math.inf, 0).unsqueeze(-1)
         # Sums in float64, of exponentials that do not depend on the tiling, so that the draw does not either.
         mass = torch.zeros_like(peak, dtype=torch.float64)
         for tile in self.tiles.row(rows):
             mass += (tile.z - base).exp_().double().sum(-1)
-        wanted = spec.uniform[:, :, rows.start : rows.stop] * mass
+        wanted = request.uniform[:, :, rows.start : rows.stop] * mass
         running = torch.zeros_like(mass)
         index = torch.full(peak.shape, -1, dtype=torch.int64, device=peak.device)
         last = index.clone()
@@ -230,18 +221,12 @@ class Forward:
         return torch.where(missed, last, index), torch.where(missed, last_score, score)
 
 
-def _inputs(spec: Spec) -> list[Tensor | None]:
-    bias = spec.bias if isinstance(spec.bias, Tensor) else None
-    beta = spec.beta if isinstance(spec.beta, Tensor) else None
-    return [spec.query, spec.key, spec.value, spec.key_bias, bias, beta, spec.sinks, *spec.parameters()]
-
-
 class _Autograd(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, spec: Spec, *inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        output, lse, picked, index = Forward(spec).run()
+    def forward(ctx: Any, request: Request, *inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        output, lse, picked, index = Forward(request).run()
         ctx.save_for_backward(*inputs, output, lse, index)
-        ctx.spec = spec
+        ctx.request = request
         ctx.mark_non_differentiable(index)
         ctx.set_materialize_grads(False)
         return output, lse, picked, index
@@ -249,39 +234,37 @@ class _Autograd(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         *inputs, output, lse, index = ctx.saved_tensors
-        spec: Spec = ctx.spec
+        request: Request = ctx.request
         d_out, d_lse, d_picked = grads[:3]
         if torch.is_grad_enabled():
-            return (None, *differentiate_twice(spec, inputs, index, d_out, d_lse, d_picked))
-        return (None, *Backward(spec, inputs, ctx.needs_input_grad[1:]).run(output, lse, index, d_out, d_lse, d_picked))
+            return (None, *differentiate_twice(request, inputs, index, d_out, d_lse, d_picked))
+        return (None, *Backward(request, inputs, ctx.needs_input_grad[1:]).run(output, lse, index, d_out, d_lse, d_picked))
 
 
 def differentiate_twice(
-    spec: Spec, inputs: list[Tensor | None], index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
+    request: Request, inputs: list[Tensor | None], index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
 ) -> list[Tensor | None]:
     """Gradients that can be differentiated again, by the dense form: quadratic memory, said aloud."""
-    from .reference import Reference
-
-    need = Reference().bytes(spec)
-    if spec.limit_bytes is not None and need > spec.limit_bytes:
+    need = Reference().bytes(request)
+    if request.limit_bytes is not None and need > request.limit_bytes:
         raise MemoryError(
-            f"double backward goes dense and needs about {need:,} bytes, over limit_bytes={spec.limit_bytes:,}; "
+            f"double backward goes dense and needs about {need:,} bytes, over limit_bytes={request.limit_bytes:,}; "
             "drop create_graph or raise the limit"
         )
     warnings.warn(f"double backward through attention goes dense (about {need:,} bytes): it builds the L×S matrix", stacklevel=2)
-    if isinstance(spec.choice, Sample):
+    if isinstance(request.choice, Sample):
         raise NotImplementedError("double backward through a Sample is not defined; use Softmax where create_graph=True is needed")
     query, key, value = inputs[:3]
     assert query is not None and key is not None and value is not None
     with torch.enable_grad():
         fresh = dataclasses.replace(
-            spec,
+            request,
             query=query,
             key=key,
             value=value,
             key_bias=inputs[3],
-            bias=spec.bias if inputs[4] is None else inputs[4],
-            beta=spec.beta if inputs[5] is None else inputs[5],
+            bias=request.bias if inputs[4] is None else inputs[4],
+            beta=request.beta if inputs[5] is None else inputs[5],
             sinks=inputs[6],
         )
         wanted = [(i, x) for i, x in enumerate(inputs) if x is not None and x.requires_grad]

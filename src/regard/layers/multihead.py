@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from regard.attention import Attended, attend, observe
 from regard.choices import Choice, Softmax
+from regard.kernels.request import AttentionOptions
 from regard.layers.cache import LayerCache
 from regard.layers.positions import Rotary
 from regard.masks import Mask
@@ -155,8 +156,8 @@ class MultiHeadAttention(nn.Module):
         cache: LayerCache | None = None,
     ) -> Tensor:
         """Attend from x (B, L, D) to itself, to what the cache holds and itself, or to a memory."""
-        query, key, value = self._heads(x, memory, cache)
-        mixed = attend(query, key, value, mask=mask, bias=bias, **self._how())
+        query, key, value = self.project_heads(x, memory, cache)
+        mixed = self.attend_heads(query, key, value, self.attention_options(mask, bias))
         return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def observe(
@@ -170,9 +171,24 @@ class MultiHeadAttention(nn.Module):
         readings: "Sequence[Reading]" = (),
     ) -> tuple[Tensor, Attended]:
         """As a call, and also what was read off the weights: (output (B, L, D), Attended over (B, h, L, S))."""
-        query, key, value = self._heads(x, memory, cache)
-        seen = observe(query, key, value, mask=mask, bias=bias, readings=readings, **self._how())
-        return self.out_proj(seen.output.transpose(1, 2).flatten(2)), seen
+        query, key, value = self.project_heads(x, memory, cache)
+        attended = self.observe_heads(query, key, value, self.attention_options(mask, bias), readings)
+        return self.out_proj(attended.output.transpose(1, 2).flatten(2)), attended
+
+    def attend_heads(self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions) -> Tensor:
+        """The weighted values of every head, (B, h, L, d)."""
+        return attend(query, key, value, **options)
+
+    def observe_heads(
+        self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions, readings: "Sequence[Reading]"
+    ) -> Attended:
+        """As `attend_heads`, and also what was read off the weights."""
+        return observe(query, key, value, readings=readings, **options)
+
+    def attention_options(self, mask: Mask | None, bias: Any) -> AttentionOptions:
+        """What this layer asks of attention; dropout acts in training alone."""
+        dropout = self.dropout if self.training else 0.0
+        return {"score": self.score, "choice": self.choice, "dropout": dropout, "mask": mask, "bias": bias}
 
     def project(self, memory: Tensor | tuple[Tensor, Tensor]) -> Projected:
         """Keys and values of a memory (B, S, kv_dim), once for all the steps that will look at it."""
@@ -222,7 +238,7 @@ class MultiHeadAttention(nn.Module):
         grouped = "" if self.kv_heads == self.heads else f", kv_heads={self.kv_heads}"
         return f"{self.d_model}, heads={self.heads}{grouped}, head_dim={self.head_dim}"
 
-    def _heads(
+    def project_heads(
         self, x: Tensor, memory: Tensor | tuple[Tensor, Tensor] | Projected | None, cache: LayerCache | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, h, L, d), keys and values (B, g, S, d)."""
@@ -251,9 +267,6 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
-
-    def _how(self) -> dict[str, Any]:
-        return {"score": self.score, "choice": self.choice, "dropout": self.dropout if self.training else 0.0}
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, L, d)

@@ -1,4 +1,4 @@
-"""Who may look at whom: an algebra of masks. True always means "may look".
+"""Composable masks: which keys each query sees. True always means visible.
 
 >>> from regard.masks import causal, global_tokens, window
 >>> longformer = causal() & window(2, 0) | global_tokens([0])

@@ -38,7 +38,7 @@ class Documents(Stored):
     def size(self) -> Size:
         return (None, self.tensor.shape[1]) if self.keys is None else (self.tensor.shape[1], self.keys.shape[1])
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         rows, cols = self.size
         if cols != S:
             raise ValueError(f"{self!r} numbers {cols} keys but there are {S}; pass one document number per key")
@@ -72,8 +72,8 @@ class Documents(Stored):
         )
         return list(zip(queries, keys, strict=True))
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        self._fit(L, S)
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        self.check_size(L, S)
         if self.keys is None:
             r0, r1 = r0 + S - L, r1 + S - L
         number = self._ordered
@@ -92,12 +92,12 @@ class Documents(Stored):
                 return None
         return met.pop() if met else "none"
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         queries, keys = self._ids(L, S, device)
         return queries[:, None, r0:r1, None] == keys[:, None, None, c0:c1]
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self.check_size(L, S)
         queries, keys = self._ids(L, S, device)
         B = self.lead[0]
         if not (B and L and S):
@@ -123,6 +123,13 @@ class Documents(Stored):
         table = torch.full((pairs.numel(), width, 2), S, dtype=torch.int32, device=pair.device)
         table[pair, slot] = _ranges(begin)[order]
         return table[queries][:, None]  # (B, 1, L, R, 2)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        queries, keys = self._ids(L, S, None)
+        return Documents(queries[:, rows.start : rows.stop], keys[:, cols.start : cols.stop], False)
+
+    def contents(self) -> tuple[object, ...]:
+        return (*super().contents(), *(() if self.keys is None else (self.keys,)))
 
     def __repr__(self) -> str:
         return f"documents({', '.join(self._written(t) for t in (self.tensor, self.keys) if t is not None)})"

@@ -48,7 +48,7 @@ def _grid(mask: Mask, L: int, S: int, most_rows: int, most_cols: int, batch: int
     for name, index, size in (("batch", batch, mask.lead[0]), ("head", head, mask.lead[1])):
         if index < 0 or (size > 1 and index >= size):
             raise ValueError(f"{name} is {index} but {mask!r} has {size}; count from 0")
-    mask._fit(L, S)
+    mask.check_size(L, S)
     down, across = max(1, -(-L // most_rows)), max(1, -(-S // most_cols))
     return [
         [_cell(mask, range(r, min(r + down, L)), range(c, min(c + across, S)), L, S, batch, head) for c in range(0, S, across)]

@@ -37,21 +37,24 @@ class PerHead(Parts):
             raise ValueError(f"{self!r} has {len(self.parts)} masks but the inputs have {h} heads; pass one mask per head")
         super().check(B, 1, L, S)
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        first = self.parts[0]._verdict(r0, r1, c0, c1, L, S)
-        return first if first and all(part._verdict(r0, r1, c0, c1, L, S) == first for part in self.parts[1:]) else None
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        first = self.parts[0].covers(r0, r1, c0, c1, L, S)
+        return first if first and all(part.covers(r0, r1, c0, c1, L, S) == first for part in self.parts[1:]) else None
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         out = torch.empty((self._lead[0], len(self.parts), r1 - r0, c1 - c0), dtype=torch.bool, device=device)
         for head, part in enumerate(self.parts):
-            found = part._verdict(r0, r1, c0, c1, L, S)
-            out[:, head] = found == "all" if found else part._fill(r0, r1, c0, c1, L, S, device)[:, 0]
+            found = part.covers(r0, r1, c0, c1, L, S)
+            out[:, head] = found == "all" if found else part.fill(r0, r1, c0, c1, L, S, device)[:, 0]
         return out
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return PerHead(tuple(mask.part(rows, cols, L, S) for mask in self.parts))
+
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         found: list[Tensor] = []
         for part in self.parts:
-            seen = part._spans(L, S, device)
+            seen = part.key_ranges(L, S, device)
             if seen is None:
                 return None
             found.append(seen)

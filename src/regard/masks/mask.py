@@ -1,6 +1,6 @@
 """The mask protocol and what builds larger masks from smaller ones: &, |, ~ and one mask per head.
 
-B batch, h heads, L queries (rows), S keys (columns). True = may look.
+B batch, h heads, L queries (rows), S keys (columns). True = visible.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import torch
@@ -25,9 +25,9 @@ _T = TypeVar("_T")
 
 
 class Mask(ABC):
-    """Which keys each query may look at, known by rule rather than by an L × S tensor. Masks never change once built.
+    """Which keys each query sees, known by rule rather than by an L × S tensor; True = visible. Masks never change once built.
 
-    Combine them with `&` (both allow), `|` (either allows) and `~` (the other does not allow).
+    Combine them with `&` (visible in both), `|` (visible in either) and `~` (hidden in the other).
 
     >>> from regard.masks import causal, prefix
     >>> (causal() | prefix(2)).dense(3, 3)[0, 0].int().tolist()
@@ -35,24 +35,57 @@ class Mask(ABC):
     """
 
     _binds: ClassVar[int] = 4  # how tightly the repr holds together: | 1, & 2, ~ 3, a call 4
+    commutes: ClassVar[bool] = False  # whether the order of `operands` does not matter
 
-    # What each kind of mask answers
-
-    @abstractmethod
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        """`verdict` for a non-empty rectangle known to lie inside L × S."""
+    # What a mask implements: `fill` alone is enough, the others make it faster or check more. Rectangles are not empty.
 
     @abstractmethod
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        """The rectangle as a bool tensor, asked for only where `_verdict` is None."""
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        """Rows r0 … r1 − 1 and columns c0 … c1 − 1 as a bool tensor that broadcasts to (B, h, rows, columns); True = visible.
 
-    @abstractmethod
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        """`spans` before trimming to MAX_SPANS; the row axis may be 1 when every row sees the same keys."""
+        Asked for only where `covers` is None.
+        """
 
-    def _fit(self, L: int, S: int) -> None:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        """Whether "all" or "none" of a rectangle is visible; None when only `fill` can tell. Tiles known to be "none" are skipped."""
+        return None
+
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        """The keys each row sees as ranges, int32 (B|1, h|1, L|1, R, 2), sorted, disjoint, [start, stop), unused slots [S, S) last.
+
+        None when a row would need too many. Compiled kernels read masks in this form.
+        """
+        return None
+
+    def check_size(self, L: int, S: int) -> None:
         """Raise ValueError if the mask cannot be read as L × S."""
         return
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        """The rectangle rows × cols of the L × S pattern as a mask of its own, len(rows) × len(cols): what a block of a sequence sees.
+
+        >>> from regard.masks import causal
+        >>> causal().part(range(4, 6), range(3, 6), 8, 8).dense(2, 3)[0, 0].int().tolist()
+        [[1, 1, 0], [1, 1, 1]]
+        """
+        from regard.masks.part import Part
+
+        return Part(self, rows, cols, L, S)
+
+    def pattern(self, L: int) -> Tensor | None:
+        """The whole pattern, bool (B|1, h|1, L, S), where a tensor already holds it (it is not copied); None for any other mask."""
+        return None
+
+    def contents(self) -> tuple[object, ...]:
+        """What tells this mask from another in another process: texts, numbers and tensors. For masks without `operands`."""
+        if type(self).__repr__ is not object.__repr__:
+            return (repr(self),)
+        return type(self).__qualname__, *(x for item in sorted(self.__getstate__().items()) for x in item)
+
+    @property
+    def operands(self) -> tuple[Mask, ...]:
+        """The masks this one is made of."""
+        return ()
 
     @property
     def lead(self) -> tuple[int, int]:
@@ -89,7 +122,7 @@ class Mask(ABC):
         where = self.device if device is None else torch.device(device)
 
         def build() -> Tensor | None:
-            found = self._spans(L, S, where)
+            found = self.key_ranges(L, S, where)
             if found is None or found.shape[-2] > MAX_SPANS:
                 return None
             return found.expand(-1, -1, L, -1, -1)
@@ -112,7 +145,7 @@ class Mask(ABC):
         if found is not None:
             return found
         where = self.device if device is None else torch.device(device)
-        return self._fill(rows.start, rows.stop, cols.start, cols.stop, L, S, where)
+        return self.fill(rows.start, rows.stop, cols.start, cols.stop, L, S, where)
 
     def verdict(self, rows: range, cols: range, L: int, S: int) -> Verdict:
         """`tile` without its tensor: "all", "none", or None when only the tensor can tell. The rectangle is never built.
@@ -128,7 +161,7 @@ class Mask(ABC):
             )
         if r0 == r1 or c0 == c1:
             return "none"
-        return self._verdict(r0, r1, c0, c1, L, S)
+        return self.covers(r0, r1, c0, c1, L, S)
 
     def dense(self, L: int, S: int, *, device: Device = None) -> Tensor:
         """The whole pattern, bool (B|1, h|1, L, S). It costs L × S: for the reference kernel, tests and small pictures.
@@ -138,7 +171,7 @@ class Mask(ABC):
         [[0, 1, 1], [0, 0, 1]]
         """
         where = self.device if device is None else torch.device(device)
-        self._fit(L, S)
+        self.check_size(L, S)
         found = self.tile(range(L), range(S), L, S, device=where)
         if isinstance(found, str):
             return torch.full((1, 1, 1, 1), found == "all", device=where).expand(*self.lead, L, S)
@@ -153,7 +186,7 @@ class Mask(ABC):
             )
         if heads not in (1, h):
             raise ValueError(f"{self!r} was made for {heads} heads but the inputs have {h}; build it for {h}, or for 1 to share it")
-        self._fit(L, S)
+        self.check_size(L, S)
 
     def draw(self, L: int, S: int, *, width: int = 64, batch: int = 0, head: int = 0, ascii: bool = False) -> str:
         """The pattern as text, queries down and keys across: █ may look, · may not, ▒ some of a cell that stands for many.
@@ -230,14 +263,17 @@ def _shared_lead(masks: Sequence[Mask]) -> tuple[int, int]:
 
 @dataclass(frozen=True, repr=False)
 class Everything(Mask):
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         return "all"
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor:
         return torch.tensor([[[[[0, S]]]]], dtype=torch.int32, device=device)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return self
 
     def __repr__(self) -> str:
         return "everything()"
@@ -267,19 +303,26 @@ class Not(Mask):
     def check(self, B: int, h: int, L: int, S: int) -> None:
         self.mask.check(B, h, L, S)
 
-    def _fit(self, L: int, S: int) -> None:
-        self.mask._fit(L, S)
+    def check_size(self, L: int, S: int) -> None:
+        self.mask.check_size(L, S)
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        found = self.mask._verdict(r0, r1, c0, c1, L, S)
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        found = self.mask.covers(r0, r1, c0, c1, L, S)
         return found and ("none" if found == "all" else "all")
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        return ~self.mask._fill(r0, r1, c0, c1, L, S, device)
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        return ~self.mask.fill(r0, r1, c0, c1, L, S, device)
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        found = self.mask._spans(L, S, device)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        found = self.mask.key_ranges(L, S, device)
         return None if found is None else ranges.complement(found, S)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return self.mask.part(rows, cols, L, S).__invert__()
+
+    @property
+    def operands(self) -> tuple[Mask, ...]:
+        return (self.mask,)
 
     def __repr__(self) -> str:
         return f"~{_wrap(self.mask, 3)}"
@@ -315,18 +358,23 @@ class Parts(Mask):
     def _shows(self) -> int:
         return max(part._shows for part in self.parts)
 
+    @property
+    def operands(self) -> tuple[Mask, ...]:
+        return self.parts
+
     def check(self, B: int, h: int, L: int, S: int) -> None:
         for part in self.parts:
             part.check(B, h, L, S)
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         for part in self.parts:
-            part._fit(L, S)
+            part.check_size(L, S)
 
 
 class _Joined(Parts):
     """& and |: the order of the parts is for the reader alone."""
 
+    commutes = True
     _sign: ClassVar[str]
     _ends: ClassVar[Verdict]  # the verdict of one part that settles a tile
     _else: ClassVar[Verdict]  # the verdict when every part says it
@@ -337,28 +385,31 @@ class _Joined(Parts):
     def __hash__(self) -> int:
         return hash((self._sign, frozenset(self.parts)))
 
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return reduce(partial(_combine, type(self)), (mask.part(rows, cols, L, S) for mask in self.parts))
+
     def __repr__(self) -> str:
         return f" {self._sign} ".join(_wrap(part, self._binds) for part in self.parts)
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         open_ = False
         for part in self.parts:
-            found = part._verdict(r0, r1, c0, c1, L, S)
+            found = part.covers(r0, r1, c0, c1, L, S)
             if found == self._ends:
                 return found
             open_ = open_ or found is None
         return None if open_ else self._else
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         join = torch.logical_and if self._ends == "none" else torch.logical_or
-        undecided = (part for part in self.parts if part._verdict(r0, r1, c0, c1, L, S) is None)
-        return reduce(join, (part._fill(r0, r1, c0, c1, L, S, device) for part in undecided))
+        undecided = (part for part in self.parts if part.covers(r0, r1, c0, c1, L, S) is None)
+        return reduce(join, (part.fill(r0, r1, c0, c1, L, S, device) for part in undecided))
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         join = ranges.intersection if self._ends == "none" else ranges.union
         seen: Tensor | None = None
         for part in self.parts:
-            found = part._spans(L, S, device)
+            found = part.key_ranges(L, S, device)
             if found is None:
                 return None
             seen = found if seen is None else join(seen, found, S)

@@ -55,23 +55,27 @@ class Band(Mask):
         high = highest if self.right is None else min(at + self.right, highest)
         return low, high, lowest, highest
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         low, high, lowest, highest = self._edges(r0, r1, c0, c1, L, S)
         if low > high:
             return "none"
         return "all" if low == lowest and high == highest else None
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         low, high, _, _ = self._edges(r0, r1, c0, c1, L, S)
         return _band(low, high, r1 - r0, c1 - c0, device)
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor:
         at = torch.arange(L, dtype=torch.int32, device=device) + (S - L if self.align == "end" else 0)
         far = L + S  # a wider window sees no more, and stays within int32
         start = torch.zeros_like(at) if self.left is None else (at - min(self.left, far)).clamp(0, S)
         stop = torch.full_like(at, S) if self.right is None else (at + (min(self.right, far) + 1)).clamp(0, S)
         empty = start >= stop
         return torch.stack((start.masked_fill(empty, S), stop.masked_fill(empty, S)), dim=-1).view(1, 1, L, 1, 2)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        shift = rows.start - cols.start + (S - L if self.align == "end" else 0)  # where row 0 stands, counted from column 0
+        return Band(None if self.left is None else self.left - shift, None if self.right is None else self.right + shift, "start")
 
     def __repr__(self) -> str:
         tail = "" if self.align == "end" else f"align={self.align!r}"
@@ -124,33 +128,40 @@ class Keys(Mask):
     def _most(self) -> int:
         return max(self.n, default=0)
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         if self.exact and self._most > S:
             raise ValueError(
                 f"{self!r} has a length of {self._most} but there are only {S} keys; lengths count the keys that are not padding"
             )
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         if self.exact and self._most > S:
-            self._fit(L, S)
+            self.check_size(L, S)
         near, far = (c0, c1) if self.side == "first" else (S - c1, S - c0)  # distances from the side the keys start at
         if near >= self._most:
             return "none"
         return "all" if far <= self._least else None
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return self._remember(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
 
     def _flags(self, S: int, device: torch.device | None) -> Tensor:
-        spans = self._spans(1, S, device)[:, :, :, 0]
+        spans = self.key_ranges(1, S, device)[:, :, :, 0]
         return ranges.paint(spans[..., None, :], 0, S)  # (B, 1, 1, S)
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor:
+        self.check_size(L, S)
         n = torch.tensor([min(count, S) for count in self.n], dtype=torch.int32, device=device)
         start, stop = (torch.zeros_like(n), n) if self.side == "first" else (S - n, torch.full_like(n, S))
         start, stop = start.masked_fill(n == 0, S), stop.masked_fill(n == 0, S)
         return torch.stack((start, stop), dim=-1).view(-1, 1, 1, 1, 2)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        if self.side == "first":
+            n = tuple(min(max(count - cols.start, 0), len(cols)) for count in self.n)
+        else:
+            n = tuple(min(max(cols.stop - (S - count), 0), len(cols)) for count in self.n)
+        return Keys(n, self.side, f"{self!r} from {cols.start}", exact=False)
 
     def __repr__(self) -> str:
         return self.written
@@ -179,14 +190,14 @@ class GlobalTokens(Mask):
     def _every(self) -> list[int]:
         return sorted(set(self.positions[0]).intersection(*self.positions[1:])) if self.positions else []
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         if self._some and self._some[-1] >= S:
             raise ValueError(f"{self!r} names position {self._some[-1]} but there are only {S} keys (0 … {S - 1})")
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         some, every = self._some, self._every
         if some and some[-1] >= S:
-            self._fit(L, S)
+            self.check_size(L, S)
         p0, p1 = r0 + S - L, r1 + S - L
         rows, cols = self._count(p0, p1), self._count(c0, c1)
         if not rows and not cols:
@@ -197,7 +208,7 @@ class GlobalTokens(Mask):
             return "all"
         return None
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         keys, queries = self._remember(("flags", L, S, device), lambda: self._flags(L, S, device))
         keys, queries = keys[..., c0:c1], queries[..., r0:r1, :]
         if not self._count(r0 + S - L, r1 + S - L):
@@ -217,8 +228,8 @@ class GlobalTokens(Mask):
         flags = flags.to(device) if device is not None else flags
         return flags[:, None, None, before:], flags[:, None, max(S - L, 0) :, None]
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self.check_size(L, S)
         keys, queries = self._flags(L, S, device)
         each = ranges.runs(keys)  # (B, 1, 1, R, 2)
         if each is None:
@@ -226,6 +237,21 @@ class GlobalTokens(Mask):
         whole = torch.full_like(each, S)
         whole[..., 0, 0] = 0
         return torch.where(queries[..., None], whole, each)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        """Rows that see everything, or columns that every row sees: flags as long as the rectangle's sides."""
+        from regard.masks.stored import KeepKeys, from_spans
+
+        first = rows.start + S - L
+        keys = torch.zeros(len(self.positions), len(cols), dtype=torch.bool)
+        queries = torch.zeros(len(self.positions), 1, len(rows), 1, 2, dtype=torch.int32)
+        for sequence, positions in enumerate(self.positions):
+            for position in positions:
+                if position in cols:
+                    keys[sequence, position - cols.start] = True
+                if 0 <= position - first < len(rows):
+                    queries[sequence, 0, position - first, 0, 1] = len(cols)
+        return KeepKeys(keys) | from_spans(queries)
 
     def __repr__(self) -> str:
         if self.flat:

@@ -108,6 +108,15 @@ def runs(keep: Tensor) -> Tensor | None:
     return out.view(*keep.shape[:-1], width, 2)
 
 
+def cut(spans: Tensor, keys: range) -> Tensor:
+    """Ranges counted from the first of `keys`, and within them; what lies outside becomes empty.
+
+    >>> cut(torch.tensor([[0, 2], [5, 9]]), range(1, 7)).tolist()
+    [[0, 1], [4, 6]]
+    """
+    return spans.clamp(keys.start, keys.stop) - keys.start
+
+
 def paint(spans: Tensor, first: int, last: int) -> Tensor:
     """Ranges (..., R, 2) → bool (..., last − first): which of the keys first … last − 1 are in the set.
 

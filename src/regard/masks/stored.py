@@ -30,6 +30,9 @@ class Stored(Mask):
     def device(self) -> torch.device:
         return self.tensor.device
 
+    def contents(self) -> tuple[object, ...]:
+        return repr(self), self.tensor
+
     def _on(self, tensor: Tensor, device: torch.device | None) -> Tensor:
         if device is None or tensor.device == device:
             return tensor
@@ -69,7 +72,7 @@ class KeepKeys(Stored):
     def size(self) -> Size:
         return None, self.tensor.shape[1]
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         if self.tensor.shape[1] != S:
             raise ValueError(f"{self!r} covers {self.tensor.shape[1]} keys but there are {S}; build it with one column per key")
 
@@ -79,22 +82,28 @@ class KeepKeys(Stored):
         some, every = self.tensor.any(0), self.tensor.all(0)
         return tuple([0, *t.cumsum(0).tolist()] for t in (some, every))  # type: ignore[return-value]
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         some, every = self._counts
         if len(some) != S + 1:
-            self._fit(L, S)
+            self.check_size(L, S)
         if some[c1] == some[c0]:
             return "none"
         if every[c1] - every[c0] == c1 - c0:
             return "all"
         return None
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return self._on(self.tensor, device)[:, None, None, c0:c1]
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self.check_size(L, S)
         return ranges.runs(self._on(self.tensor, device)[:, None, None])
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return KeepKeys(self.tensor[:, cols.start : cols.stop])
+
+    def pattern(self, L: int) -> Tensor:
+        return self.tensor[:, None, None].expand(-1, -1, L, -1)  # the same for every row
 
     def __repr__(self) -> str:
         return f"padding(<bool {self.tensor.shape[0]}×{self.tensor.shape[1]}>)"
@@ -114,7 +123,7 @@ class Dense(Stored):
     def size(self) -> tuple[int, int]:
         return self.tensor.shape[2], self.tensor.shape[3]
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         if self.size != (L, S):
             raise ValueError(f"{self!r} is {self.size[0]} queries × {self.size[1]} keys but the inputs are {L} × {S}; slice or rebuild it")
 
@@ -130,16 +139,22 @@ class Dense(Stored):
         full = pad(full, (0, across, 0, down), value=True).view(cut).all(3).all(1)
         return Rectangles(some.numpy(force=True), full.numpy(force=True), block)
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        self._fit(L, S)
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        self.check_size(L, S)
         return self._blocks.verdict(r0, r1, c0, c1)
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return self._on(self.tensor, device)[:, :, r0:r1, c0:c1]
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self.check_size(L, S)
         return ranges.runs(self._on(self.tensor, device))
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return Dense(self.tensor[:, :, rows.start : rows.stop, cols.start : cols.stop])
+
+    def pattern(self, L: int) -> Tensor:
+        return self.tensor
 
     def __repr__(self) -> str:
         return f"dense(<bool {'×'.join(map(str, self.tensor.shape))}>)"
@@ -160,7 +175,7 @@ class BlockSparse(Stored):
     def size(self) -> tuple[int, int]:
         return self.tensor.shape[1] * self.block, self.tensor.shape[2] * self.block
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         need = -(-L // self.block), -(-S // self.block)
         if tuple(self.tensor.shape[1:]) != need:
             raise ValueError(
@@ -172,11 +187,11 @@ class BlockSparse(Stored):
     def _blocks(self) -> Rectangles:
         return Rectangles(self.tensor.any(0).numpy(force=True), self.tensor.all(0).numpy(force=True), self.block)
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        self._fit(L, S)
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        self.check_size(L, S)
         return self._blocks.verdict(r0, r1, c0, c1)
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         block = self.block
         found = self._on(self.tensor, device)[:, r0 // block : (r1 - 1) // block + 1, c0 // block : (c1 - 1) // block + 1]
         if found.shape[1] > 1:  # within one block all rows are the same and broadcast
@@ -185,13 +200,22 @@ class BlockSparse(Stored):
             found = found.repeat_interleave(block, 2)[:, :, c0 % block :][:, :, : c1 - c0]
         return found[None]
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
+        self.check_size(L, S)
         found = ranges.runs(self._on(self.tensor, device))  # (h, block rows, R, 2) counted in blocks
         if found is None or not ranges.fits(found.shape[0] * L, found.shape[2]):
             return None
         found = (found * self.block).clamp(max=S)
         return found[:, torch.arange(L, device=found.device) // self.block][None]
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        """The ranges of the blocks these rows lie in, where a row needs few."""
+        first, last = rows.start // self.block, (rows.stop - 1) // self.block + 1
+        runs = ranges.runs(self.tensor[:, first:last])  # (h, block rows, R, 2) counted in blocks
+        if runs is None:
+            return super().part(rows, cols, L, S)
+        row = torch.arange(rows.start, rows.stop, device=runs.device) // self.block - first
+        return from_spans(ranges.cut(runs * self.block, cols)[None, :, row])
 
     def __repr__(self) -> str:
         return f"block_sparse(<bool {'×'.join(map(str, self.tensor.shape))}>, {self.block})"
@@ -216,7 +240,7 @@ class Spans(Stored):
     def _shows(self) -> int:
         return max(1, self.last)
 
-    def _fit(self, L: int, S: int) -> None:
+    def check_size(self, L: int, S: int) -> None:
         if self.tensor.shape[2] != L:
             raise ValueError(f"{self!r} describes {self.tensor.shape[2]} queries but there are {L}; pass one set of ranges per query")
         if self.last > S:
@@ -226,19 +250,22 @@ class Spans(Stored):
     def _host(self) -> NDArray[np.int32]:
         return self.tensor.numpy(force=True)
 
-    def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        self._fit(L, S)
+    def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        self.check_size(L, S)
         start, stop = (self._host[:, :, r0:r1, :, side] for side in (0, 1))
         if not ((start < c1) & (stop > c0)).any():
             return "none"
         return "all" if ((start <= c0) & (stop >= c1)).any(-1).all() else None
 
-    def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+    def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return ranges.paint(self._on(self.tensor, device)[:, :, r0:r1], c0, c1)
 
-    def _spans(self, L: int, S: int, device: torch.device | None) -> Tensor:
-        self._fit(L, S)
+    def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor:
+        self.check_size(L, S)
         return self._on(self.tensor, device).clamp(max=S)
+
+    def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
+        return from_spans(ranges.cut(self.tensor[:, :, rows.start : rows.stop], cols))
 
     def __repr__(self) -> str:
         return f"from_spans(<{'×'.join(map(str, self.tensor.shape))}>)"

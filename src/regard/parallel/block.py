@@ -10,56 +10,39 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..kernels import KERNELS, native_ops, native_pairs
-from ..kernels.backward import BETA, BIAS, KEY, KEY_BIAS, PARAMETERS, QUERY, SINKS, VALUE, Backward
 from ..kernels.native import Native
-from ..kernels.spec import Spec
-from ..scores import Additive
+from ..kernels.request import Input, Request
+from ..kernels.streamed import Streamed
+from ..kernels.streamed_backward import Backward
 
-_NATIVE = Native()
+_NATIVE, _STREAMED = Native(), Streamed()
 
 
 @torch.no_grad()
-def forward(spec: Spec) -> tuple[Tensor, Tensor]:
+def forward(request: Request) -> tuple[Tensor, Tensor]:
     """softmax over this block's keys alone: output (B, h, l, dv) and lse (B, h, l)."""
-    kernel = KERNELS["native" if _NATIVE.refuses(spec) is None else "streamed"]
-    found = kernel.run(spec)
-    assert found.lse is not None
-    return found.output, found.lse
+    result = _NATIVE.run(request) if _NATIVE.refuses(request) is None else _STREAMED.run(request)
+    assert result.lse is not None
+    return result.output, result.lse
 
 
 @torch.no_grad()
 def backward(
-    spec: Spec, needs: Sequence[bool], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None
+    request: Request, needs: Sequence[bool], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None
 ) -> dict[int, Tensor]:
-    """Gradients of this block's inputs, by their place among the kernels' inputs (`kernels.backward`).
+    """Gradients of this block's inputs, by their place among `Request.inputs`.
 
     output and lse are those of the whole row: a weight is exp(z − lse) whichever block its key is in.
     """
-    wanted = [place for place, need in enumerate(needs) if need and place != SINKS]
-    if _NATIVE.refuses(spec) is not None or BIAS in wanted or BETA in wanted:
-        bias = spec.bias if isinstance(spec.bias, Tensor) else None
-        beta = spec.beta if isinstance(spec.beta, Tensor) else None
-        inputs: list[Tensor | None] = [spec.query, spec.key, spec.value, spec.key_bias, bias, beta, None, *spec.parameters()]
-        asked = tuple(need and place != SINKS for place, need in enumerate(needs))
-        found = Backward(spec, inputs, asked).run(output, lse, lse.new_empty(0), d_out, d_lse, None)
-        return {place: grad for place in wanted if (grad := found[place]) is not None}
-    if d_out is None:
-        d_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)
-    spans = None if spec.mask is None else _NATIVE._spans(spec)
-    given = (d_out, d_lse, spec.query, spec.key, spec.value)
-    if spec.score is None:
-        numbers = (spec.scale, spec.cap or 0.0, float(spec.beta), spec.dropout, spec.seed)
-        dq, dk, dv, d_key_bias, _ = native_ops.backward(*given, spec.key_bias, None, spans, output, lse, *numbers)
-        made = {QUERY: dq, KEY: dk, VALUE: dv, KEY_BIAS: d_key_bias}
+    wanted = {place for place, need in enumerate(needs) if need and place != Input.SINKS}
+    if _NATIVE.refuses(request) is None and not wanted & {Input.BIAS, Input.BETA}:
+        grads = _NATIVE.backward(request, output, lse, d_out, d_lse)
     else:
-        vector = spec.score.v if isinstance(spec.score, Additive) else None
-        dq, dk, dv, d_vector, _ = native_pairs.backward(*given, vector, None, spans, output, lse, float(spec.beta))
-        made = {QUERY: dq, KEY: dk, VALUE: dv}
-        if vector is not None:
-            place = next(i for i, parameter in enumerate(spec.parameters()) if parameter is vector)
-            made[PARAMETERS + place] = d_vector
-    return {place: grad for place, grad in made.items() if place in wanted}
+        inputs = request.inputs()
+        asked = tuple(place in wanted for place in range(len(inputs)))
+        streamed = Backward(request, inputs, asked).run(output, lse, lse.new_empty(0), d_out, d_lse, None)
+        grads = {place: grad for place, grad in enumerate(streamed) if grad is not None}
+    return {place: grad for place, grad in grads.items() if place in wanted}
 
 
 __all__ = ["backward", "forward"]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..choices import Row
-from ..kernels.spec import accumulator
+from ..kernels.request import accumulator
 from ..kernels.tiles import Tiles
 from ..readings import Reading, Shape, ValueNorm
 from .exchange import Exchange
@@ -23,28 +23,30 @@ from .ring import Ring
 @torch.no_grad()
 def read(ring: Ring, readings: Sequence[Reading], lse: Tensor) -> dict[str, Any]:
     """What the readings say of the whole pattern (all queries, all keys, in order), the same on every rank."""
-    spec = ring.spec
-    B, h, _, _ = spec.sizes
-    dtype = accumulator(spec.query.dtype)
+    request = ring.request
+    B, h, _, _ = request.sizes
+    dtype = accumulator(request.query.dtype)
     norms = None
     if any(isinstance(reading, ValueNorm) for reading in readings):
-        norms = torch.zeros(B, h, ring.keys.length, dtype=dtype, device=spec.query.device)
-    shape = Shape(B, h, ring.queries.length, ring.keys.length, spec.query.device, dtype, norms)
+        norms = torch.zeros(B, h, ring.keys.length, dtype=dtype, device=request.query.device)
+    shape = Shape(B, h, ring.queries.length, ring.keys.length, request.query.device, dtype, norms)
     states = [reading.start(shape) for reading in readings]
     for other, held in ring.blocks():
         for rectangle in ring.rectangles(other) if held is not None else ():
             assert held is not None
             part = ring.part(rectangle, held)
-            at, tiles = rectangle.at, Tiles(part)
+            tiles = Tiles(part)
             if norms is not None:
-                norms[:, :, at.cols.start : at.cols.stop] = part.value.to(dtype).norm(dim=-1).repeat_interleave(part.group, 1)
+                norms[:, :, rectangle.whole_cols.start : rectangle.whole_cols.stop] = (
+                    part.value.to(dtype).norm(dim=-1).repeat_interleave(part.group, 1)
+                )
             for rows in tiles.row_blocks():
                 here = lse[:, :, rectangle.rows][:, :, rows.start : rows.stop]
                 row = Row(here, torch.ones_like(here))
-                down = range(at.rows.start + rows.start, at.rows.start + rows.stop)
+                down = range(rectangle.whole_rows.start + rows.start, rectangle.whole_rows.start + rows.stop)
                 for tile in tiles.row(rows):
-                    across = range(at.cols.start + tile.cols.start, at.cols.start + tile.cols.stop)
-                    p = spec.choice.weights(tile.z, row)
+                    across = range(rectangle.whole_cols.start + tile.cols.start, rectangle.whole_cols.start + tile.cols.stop)
+                    p = request.choice.weights(tile.z, row)
                     for reading, state in zip(readings, states, strict=True):
                         reading.add(state, p, tile.z, down, across)
     merged = [_merge(ring.exchange, reading, state) for reading, state in zip(readings, states, strict=True)]

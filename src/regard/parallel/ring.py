@@ -11,21 +11,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..biases import Bias
-from ..kernels.backward import BIAS, KEY, KEY_BIAS, QUERY, SINKS, VALUE
-from ..kernels.spec import Spec, accumulator
-from ..kernels.tiles import window
+from ..kernels.request import Input, Request, accumulator
+from ..kernels.tiles import tile_slice
 from ..masks import Mask
 from . import block
 from .exchange import Exchange, Posted
 from .layout import Layout
-from .rectangle import BiasPart, Whole, mask_of
 
 SHORT = 512  # positions; a piece is cut no shorter
 
@@ -34,15 +31,11 @@ SHORT = 512  # positions; a piece is cut no shorter
 class Rectangle:
     """A piece of this rank's queries against a piece of one rank's keys: where it lies in the whole, and in the two ranks' tensors."""
 
-    at: Whole
+    whole_rows: range
+    whole_cols: range
     rows: slice
     cols: slice
     mask: Mask | None
-
-    @property
-    def place(self) -> int:
-        """A number of its own in the whole pattern."""
-        return self.at.rows.start * self.at.S + self.at.cols.start
 
 
 def _runs(layout: Layout, rank: int) -> Iterator[tuple[range, slice]]:
@@ -58,30 +51,23 @@ def _runs(layout: Layout, rank: int) -> Iterator[tuple[range, slice]]:
 
 
 class Ring:
-    """One sharded attention: this rank's tensors (`spec`, without mask and bias), the whole's mask and bias, and who holds what."""
+    """One sharded attention: this rank's tensors (`request`, without mask and bias), the whole's mask and bias, and who holds what."""
 
     def __init__(
-        self, spec: Spec, mask: Mask | None, bias: Tensor | Bias | None, queries: Layout, keys: Layout, exchange: Exchange
+        self, request: Request, mask: Mask | None, bias: Tensor | Bias | None, queries: Layout, keys: Layout, exchange: Exchange
     ) -> None:
-        self.spec, self.mask, self.bias = spec, mask, bias
+        self.request, self.mask, self.bias = request, mask, bias
         self.queries, self.keys, self.exchange = queries, keys, exchange
         self._rectangles: dict[int, list[Rectangle]] = {}
         self._wanted: dict[tuple[int, int], bool] = {}
 
     def inputs(self) -> list[Tensor | None]:
         """What is differentiated, in the order of the kernels' inputs."""
-        spec = self.spec
-        bias = self.bias if isinstance(self.bias, Tensor) else None
-        beta = spec.beta if isinstance(spec.beta, Tensor) else None
-        return [spec.query, spec.key, spec.value, spec.key_bias, bias, beta, spec.sinks, *self._parameters]
-
-    @cached_property
-    def _parameters(self) -> list[Tensor]:
-        return dataclasses.replace(self.spec, bias=self.bias).parameters()
+        return dataclasses.replace(self.request, bias=self.bias).inputs()
 
     def travelling(self) -> list[Tensor]:
         """What of a rank's keys the others need."""
-        return [x for x in (self.spec.key, self.spec.value, self.spec.key_bias) if x is not None]
+        return [x for x in (self.request.key, self.request.value, self.request.key_bias) if x is not None]
 
     def empty(self, rank: int) -> list[Tensor]:
         """Room for another rank's block."""
@@ -105,23 +91,23 @@ class Ring:
                 for cols, across in _runs(self.keys, other):
                     verdict = "all" if self.mask is None else self.mask.verdict(rows, cols, L, S)
                     if verdict != "none":
-                        at = Whole(rows, cols, L, S)
-                        found.append(Rectangle(at, down, across, None if verdict == "all" or self.mask is None else mask_of(self.mask, at)))
+                        mask = None if verdict == "all" or self.mask is None else self.mask.part(rows, cols, L, S)
+                        found.append(Rectangle(rows, cols, down, across, mask))
             self._rectangles[other] = found
         return self._rectangles[other]
 
-    def part(self, rectangle: Rectangle, held: Sequence[Tensor]) -> Spec:
+    def part(self, rectangle: Rectangle, held: Sequence[Tensor]) -> Request:
         """The attention of one rectangle; `held` is the block its keys are in."""
-        spec, bias = self.spec, self.bias
+        request, bias = self.request, self.bias
         rows, cols = rectangle.rows, rectangle.cols
         key_bias = held[2][:, :, cols] if len(held) > 2 else None
         if isinstance(bias, Bias):
-            bias = BiasPart(bias, rectangle.at)
+            bias = bias.part(rectangle.whole_rows, rectangle.whole_cols, self.queries.length, self.keys.length)
         elif bias is not None:
-            bias = window(bias, range(rows.start, rows.stop), rectangle.at.cols)
+            bias = tile_slice(bias, range(rows.start, rows.stop), rectangle.whole_cols)
         return dataclasses.replace(
-            spec,
-            query=spec.query[:, :, rows],
+            request,
+            query=request.query[:, :, rows],
             key=held[0][:, :, cols],
             value=held[1][:, :, cols],
             key_bias=key_bias,
@@ -129,40 +115,44 @@ class Ring:
             bias=bias,
             sinks=None,  # in the denominator once, not once a block
             # Each rectangle drops weights by a hash of its own; its place in the whole, not the order of work, decides.
-            seed=spec.seed ^ (rectangle.place * 0x9E3779B97F4A7C15 & (1 << 62) - 1) if spec.dropout else 0,
+            seed=request.seed ^ (self._place(rectangle) * 0x9E3779B97F4A7C15 & (1 << 62) - 1) if request.dropout else 0,
         )
+
+    def _place(self, rectangle: Rectangle) -> int:
+        """A number that no other rectangle of the whole pattern has."""
+        return rectangle.whole_rows.start * self.keys.length + rectangle.whole_cols.start
 
     def blocks(self) -> Iterator[tuple[int, Sequence[Tensor] | None]]:
         return self.exchange.blocks(self.travelling(), self.empty, self.wanted)
 
     def forward(self) -> tuple[Tensor, Tensor]:
         """Output (B, h, n, dv) and lse (B, h, n)."""
-        spec = self.spec
-        B, h, n, _ = spec.sizes
-        dtype = accumulator(spec.query.dtype)
-        output = torch.zeros(B, h, n, spec.value.shape[-1], dtype=dtype, device=spec.query.device)
-        lse = torch.full((B, h, n), -math.inf, dtype=dtype, device=spec.query.device)
+        request = self.request
+        B, h, n, _ = request.sizes
+        dtype = accumulator(request.query.dtype)
+        output = torch.zeros(B, h, n, request.value.shape[-1], dtype=dtype, device=request.query.device)
+        lse = torch.full((B, h, n), -math.inf, dtype=dtype, device=request.query.device)
         for other, held in self.blocks():
             for rectangle in self.rectangles(other) if held is not None else ():
                 assert held is not None
                 merge(output, lse, rectangle.rows, *block.forward(self.part(rectangle, held)))
             del held
-        if spec.sinks is not None:
-            merge(output, lse, slice(0, n), None, spec.sinks.to(dtype).view(1, -1, 1).expand_as(lse))
-        return output.to(spec.value.dtype), lse
+        if request.sinks is not None:
+            merge(output, lse, slice(0, n), None, request.sinks.to(dtype).view(1, -1, 1).expand_as(lse))
+        return output.to(request.value.dtype), lse
 
     def backward(
         self, needs: Sequence[bool], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None
     ) -> list[Tensor | None]:
         """Gradients of `inputs`. Those of keys and values come from every rank; of what all ranks hold alike, each has its own share."""
-        exchange, dtype = self.exchange, accumulator(self.spec.query.dtype)
+        exchange, dtype = self.exchange, accumulator(self.request.query.dtype)
         inputs = self.inputs()
         grads: list[Tensor | None] = [
             torch.zeros_like(x, dtype=dtype, memory_format=torch.contiguous_format) if x is not None and need else None
             for x, need in zip(inputs, needs, strict=True)
         ]
         self._sinks(grads, output, lse, d_out, d_lse)
-        home = [place for place in (KEY, VALUE, KEY_BIAS) if grads[place] is not None]
+        home = [place for place in (Input.KEY, Input.VALUE, Input.KEY_BIAS) if grads[place] is not None]
         late: tuple[Posted, Posted, list[Tensor]] | None = None  # gradients under way while the next block is computed
         for step, (other, held) in enumerate(self.blocks()):
             theirs: dict[int, Tensor] = {}
@@ -194,18 +184,18 @@ class Ring:
         for place, grad in found.items():
             total = grads[place]
             assert total is not None
-            if place == QUERY:
+            if place == Input.QUERY:
                 total[:, :, rectangle.rows] += grad
-            elif place in (KEY, VALUE, KEY_BIAS):
+            elif place in (Input.KEY, Input.VALUE, Input.KEY_BIAS):
                 theirs[place][:, :, rectangle.cols] += grad
-            elif place == BIAS:
-                part = window(total, range(rectangle.rows.start, rectangle.rows.stop), rectangle.at.cols)
+            elif place == Input.BIAS:
+                part = tile_slice(total, range(rectangle.rows.start, rectangle.rows.stop), rectangle.whole_cols)
                 part += grad
             else:
                 total += grad
 
     @staticmethod
-    def _arrive(late: tuple[Posted, Posted, list[Tensor]] | None, home: list[int], grads: list[Tensor | None]) -> None:
+    def _arrive(late: tuple[Posted, Posted, list[Tensor]] | None, home: Sequence[int], grads: list[Tensor | None]) -> None:
         """Take what another rank found for this rank's keys."""
         if late is None:
             return
@@ -219,7 +209,7 @@ class Ring:
 
     def _sinks(self, grads: list[Tensor | None], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None) -> None:
         """A sink has a weight and no value: dz = p · (0 − mean), mean = dO·O − dlse."""
-        total, sinks = grads[SINKS], self.spec.sinks
+        total, sinks = grads[Input.SINKS], self.request.sinks
         if total is None or sinks is None:
             return
         mean = torch.zeros_like(lse)

@@ -8,34 +8,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..attention import Attended
+from ..kernels.request import AttentionOptions
+from ..layers.cache import LayerCache
 from ..layers.multihead import MultiHeadAttention, Projected
 from ..layers.positions import Learned, Rotary, Sinusoidal
-from .attention import TIMEOUT, attend, observe
-from .layout import Kind, Layout, place_in
-
-if TYPE_CHECKING:
-    from ..layers.cache import LayerCache
-    from ..masks import Mask
-    from ..readings import Reading
+from ..readings import Reading
+from .attention import RING_DEFAULTS, RingOptions, attend, observe
+from .layout import Layout, place_in
 
 
 @contextlib.contextmanager
-def sharded(
-    model: nn.Module,
-    length: int,
-    *,
-    group: dist.ProcessGroup | None = None,
-    layout: Kind = "zigzag",
-    timeout: float = TIMEOUT,
-    check: bool = True,
-) -> Iterator[None]:
+def sharded(model: nn.Module, length: int, **ring: Unpack[RingOptions]) -> Iterator[None]:
     """Within this, `model` takes this rank's part of a sequence of `length` tokens (`shard(ids, 1)`) and gives that part's output.
 
     Self-attention, learned, sinusoidal and rotary positions are all it changes; weights are untouched, and gradients are this rank's
@@ -47,9 +36,8 @@ def sharded(
     ...     model(torch.tensor([[1, 2, 3, 4, 5, 6]])).shape
     torch.Size([1, 6, 50])
     """
-    rank, ranks = place_in(group)
-    how = {"group": group, "layout": layout, "timeout": timeout, "check": check}
-    where = _Where(Layout(length, ranks, layout).pieces(rank), how)
+    rank, ranks = place_in(ring.get("group"))
+    where = _Where(Layout(length, ranks, ring.get("layout", RING_DEFAULTS["layout"])).pieces(rank), ring)
     undo: list[Callable[[], None]] = []
     try:
         for module in model.modules():
@@ -71,7 +59,7 @@ class _Where:
     """The positions this rank's rows stand at, and how its ring is run."""
 
     pieces: tuple[range, ...]
-    how: dict[str, Any]
+    ring: RingOptions
 
     def place(self, x: Tensor, at: Callable[[Tensor, int], Tensor]) -> Tensor:
         """at(part, start) for each run of positions of x (…, n, d)."""
@@ -97,37 +85,18 @@ class RingAttention(MultiHeadAttention):
 
     where: _Where
 
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor | tuple[Tensor, Tensor] | Projected | None = None,
-        *,
-        mask: Mask | None = None,
-        bias: Any = None,
-        cache: LayerCache | None = None,
-    ) -> Tensor:
-        query, key, value = self._sharded_heads(x, memory, cache)
-        mixed = attend(query, key, value, mask=mask, bias=bias, **self._how(), **self.where.how)
-        return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
-
-    def observe(
-        self,
-        x: Tensor,
-        memory: Tensor | tuple[Tensor, Tensor] | Projected | None = None,
-        *,
-        mask: Mask | None = None,
-        bias: Any = None,
-        cache: LayerCache | None = None,
-        readings: Sequence[Reading] = (),
-    ) -> tuple[Tensor, Attended]:
-        query, key, value = self._sharded_heads(x, memory, cache)
-        seen = observe(query, key, value, mask=mask, bias=bias, readings=readings, **self._how(), **self.where.how)
-        return self.out_proj(seen.output.transpose(1, 2).flatten(2)), seen
-
-    def _sharded_heads(self, x: Tensor, memory: Any, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
+    def project_heads(
+        self, x: Tensor, memory: Tensor | tuple[Tensor, Tensor] | Projected | None, cache: LayerCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         if memory is not None or cache is not None:
             raise ValueError("a sharded sequence attends to itself only: leave out the memory and the cache, or run the model whole")
-        return self._heads(x, None, None)
+        return super().project_heads(x, None, None)
+
+    def attend_heads(self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions) -> Tensor:
+        return attend(query, key, value, **options, **self.where.ring)
+
+    def observe_heads(self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions, readings: Sequence[Reading]) -> Attended:
+        return observe(query, key, value, readings=readings, **options, **self.where.ring)
 
 
 class RingLearned(Learned):

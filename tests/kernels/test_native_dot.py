@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -11,32 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from compiled_kernels import SETS, compiled
 from regard import Argmax, Sample, Softmax, attend, causal, documents, global_tokens, observe, padding, window
-from regard.kernels import KERNELS, native_ops
-from regard.kernels.native import Native, instruction_set
+from regard.kernels.native import instruction_set
+from regard.kernels.native.dot import DotArguments
+from regard.kernels.native.operators import OPERATORS
 from regard.masks import Mask
 
-if native_ops._native is None:
-    pytest.skip(
-        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
-        allow_module_level=True,
-    )
-
-SETS = native_ops._native.instruction_sets()
 EPS = torch.finfo(torch.float32).eps
-
-
-@pytest.fixture(autouse=True)
-def _native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KERNELS, "native", KERNELS.get("native", Native()))
-
-
-@pytest.fixture(params=SETS)
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Every test that asks for it runs once per instruction set."""
-    native_ops._native.force_instruction_set(request.param)
-    yield request.param
-    native_ops._native.force_instruction_set(None)
 
 
 def close(
@@ -84,7 +65,7 @@ MASKS = {
 def test_the_widest_set_is_the_default() -> None:
     assert instruction_set() == SETS[-1]
     with pytest.raises(ValueError, match="instruction_sets"):
-        native_ops._native.force_instruction_set("mmx")
+        compiled.force_instruction_set("mmx")
 
 
 def test_one_query_by_hand(isa: str) -> None:
@@ -174,13 +155,13 @@ def test_any_shape_and_any_ranges(heads: tuple[int, int, int], sizes: tuple[int,
     g = torch.Generator().manual_seed(seed)
     q, key, v = tensors(B, k * group, k, L, S, d, dv, seed)
     allowed = torch.rand(L, S, generator=g) < torch.rand((), generator=g)
-    native_ops._native.force_instruction_set(isa)
+    compiled.force_instruction_set(isa)
     try:
         from regard import dense
 
         close(q, key, v, mask=dense(allowed))
     finally:
-        native_ops._native.force_instruction_set(None)
+        compiled.force_instruction_set(None)
 
 
 def gradients(q: Tensor, k: Tensor, v: Tensor, kernel: str, dtype: torch.dtype, mask: Mask | None, sinks: Tensor | None) -> list[Tensor]:
@@ -355,8 +336,8 @@ def test_operators() -> None:
     q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 8))
     bias, sinks = torch.randn(1, 2, 20, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
-    torch.library.opcheck(native_ops.dot_attention, (q, k, v, bias, sinks, spans, 0.25, 5.0, 1.2))
-    torch.library.opcheck(native_ops.dot_attention, (q, k, v, None, None, None, 0.25, 0.0, 1.0))
+    torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, bias, sinks, spans, 0.25, 5.0, 1.2))
+    torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, None, None, None, 0.25, 0.0, 1.0))
 
 
 def test_compile() -> None:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import compiled_kernels  # noqa: F401  (skips this file where there are none)
 from regard import Softmax, causal, global_tokens, observe, window
-from regard.kernels import KERNELS, native_ops, native_read
-from regard.kernels.native import Native
+from regard.kernels.native.readings import read
+from regard.kernels.request import Request
 from regard.masks import Mask
 from regard.readings import At, Distance, Entropy, MaxLogit, Pooled, Reading, Received, Rows, Same, Sink, TopK, ValueNorm
-
-if native_ops._native is None:
-    pytest.skip(
-        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
-        allow_module_level=True,
-    )
-
-
-@pytest.fixture(autouse=True)
-def _native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KERNELS, "native", KERNELS.get("native", Native()))
-
-
-@pytest.fixture(params=native_ops._native.instruction_sets())
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    native_ops._native.force_instruction_set(request.param)
-    yield request.param
-    native_ops._native.force_instruction_set(None)
 
 
 def everything(B: int, h: int, L: int, S: int) -> list[Reading]:
@@ -104,10 +86,17 @@ def test_what_one_pass_cannot_read_is_left_over() -> None:
     class Mine(Entropy):
         name = "mine"
 
-    readings = (Entropy(), Mine(), TopK(2), TopK(3))
-    ours, rest = native_read.split(readings)
-    assert ours == [readings[0], readings[2]]
-    assert rest == (readings[1], readings[3])
+    class Squared(Entropy):
+        name = "squared"
+
+        def add(self, state: Tensor, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
+            state[:, :, rows.start : rows.stop] += p.square().sum(-1)
+
     q = torch.randn(1, 1, 9, 4)
+    readings = (Entropy(), Mine(), TopK(2), TopK(3), Squared())
+    request = Request.of(q, q, q, readings=readings)
+    results, left = read(request, torch.logsumexp(q @ q.mT / 2, -1), None)
+    assert results.keys() == {"entropy", "top"}
+    assert left == (readings[1], readings[3], readings[4])  # a second of a kind, and one that computes something else
     got = observe(q, q, q, readings=[Entropy(), Mine()], kernel="native").readings
     torch.testing.assert_close(got["mine"], got["entropy"], rtol=1e-5, atol=1e-6)

@@ -16,21 +16,16 @@ from types import FrameType
 import pytest
 import torch
 
-from regard.kernels import native_ops
+from compiled_kernels import compiled
+from regard.kernels.native.dot import DotArguments
 
-if native_ops._native is None:
-    pytest.skip(
-        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
-        allow_module_level=True,
-    )
-
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def run(n: int, heads: int = 4) -> torch.Tensor:
     g = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, heads, n, 16, generator=g) for _ in range(3))
-    return native_ops.forward(q, k, v, None, None, None, 0.25, 0.0, 1.0)[0]
+    return DotArguments(q, k, v, None, None, None, 0.25, 0.0, 1.0).forward()[0]
 
 
 @pytest.fixture(params=[1, 3])
@@ -84,12 +79,12 @@ def test_torchs_threads_do_the_work() -> None:
     """Threads of our own beside torch's would share the cores with them: its threads spin between calls."""
     code = """
 import os, torch
-from regard.kernels import native_ops
+from regard.kernels.native.dot import DotArguments
 torch.set_num_threads(3)
 (torch.ones(1 << 22) + 1).sum()
 before = len(os.listdir("/proc/self/task"))
 q = torch.ones(1, 4, 300, 16)
-native_ops.forward(q, q, q, None, None, None, 0.25, 0.0, 1.0)
+DotArguments(q, q, q, None, None, None, 0.25, 0.0, 1.0).forward()
 print(before, len(os.listdir("/proc/self/task")))
 """
     before, after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -99,7 +94,7 @@ print(before, len(os.listdir("/proc/self/task")))
 
 def test_the_environment_picks_the_set() -> None:
     code = "import regard._native as n; print(n.instruction_set())"
-    for name in native_ops._native.instruction_sets():
+    for name in compiled.instruction_sets():
         done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "REGARD_ISA": name}, capture_output=True, text=True, check=True
         )

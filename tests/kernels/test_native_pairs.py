@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -12,27 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from compiled_kernels import SETS, compiled
 from regard import Additive, Gaussian, Softmax, attend, causal, dense, documents, explain, global_tokens, observe, padding, window
-from regard.kernels import native_ops, native_pairs
+from regard.kernels.native.operators import OPERATORS
+from regard.kernels.native.pairs import AdditiveArguments, GaussianArguments
 from regard.masks import Mask
 from regard.scores import Score
 
-if native_ops._native is None:
-    pytest.skip(
-        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
-        allow_module_level=True,
-    )
-
-SETS = native_ops._native.instruction_sets()
 EPS = torch.finfo(torch.float32).eps
-
-
-@pytest.fixture(params=SETS)
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Every test that asks for it runs once per instruction set."""
-    native_ops._native.force_instruction_set(request.param)
-    yield request.param
-    native_ops._native.force_instruction_set(None)
 
 
 def pairwise(score: Gaussian) -> Gaussian:
@@ -178,8 +164,8 @@ def test_strides(isa: str, kind: str) -> None:
     close(score_of(kind, 32), strided[0], strided[1], strided[2], mask=causal())
     q, k, v = (x.mT.contiguous().mT for x in (q, k, v))
     assert torch.equal(
-        native_pairs.forward(q, k, v, None, None, None, 1.0)[0],
-        native_pairs.forward(q.contiguous(), k.contiguous(), v.contiguous(), None, None, None, 1.0)[0],
+        GaussianArguments(q, k, v, None, None, 1.0).forward()[0],
+        GaussianArguments(q.contiguous(), k.contiguous(), v.contiguous(), None, None, 1.0).forward()[0],
     )
 
 
@@ -227,12 +213,12 @@ def test_any_shape_and_any_ranges(heads: tuple[int, int, int], sizes: tuple[int,
     (B, k, group), (L, S, d, dv) = heads, sizes
     g = torch.Generator().manual_seed(seed)
     allowed = torch.rand(L, S, generator=g) < torch.rand((), generator=g)
-    native_ops._native.force_instruction_set(isa)
+    compiled.force_instruction_set(isa)
     try:
         q, key, v = tensors(B, k * group, k, L, S, d, dv, seed)
         close(score_of(kind, d), q, key, v, mask=dense(allowed))
     finally:
-        native_ops._native.force_instruction_set(None)
+        compiled.force_instruction_set(None)
 
 
 def gradients(
@@ -335,8 +321,8 @@ def test_operators() -> None:
     q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 8))
     vector, sinks = torch.randn(16, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
-    torch.library.opcheck(native_pairs.pair_attention, (q, k, v, vector, sinks, spans, 1.2))
-    torch.library.opcheck(native_pairs.pair_attention, (q, k, v, None, None, None, 1.0))
+    torch.library.opcheck(OPERATORS[AdditiveArguments], (q, k, v, vector, sinks, spans, 1.2))
+    torch.library.opcheck(OPERATORS[GaussianArguments], (q, k, v, None, None, 1.0))
 
 
 def test_compile() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
 
+import compiled_kernels  # noqa: F401  (skips this file where there are none)
 from regard import (
     Additive,
     Argmax,
@@ -27,26 +27,13 @@ from regard import (
     observe,
     padding,
 )
-from regard.kernels import native_masks, native_ops
+from regard.kernels.native.dot import DotArguments
+from regard.kernels.native.masks import kernel_mask, pattern_bytes
+from regard.kernels.native.operators import OPERATORS
 from regard.masks import Mask
-from regard.masks.mask import Verdict
-
-if native_ops._native is None:
-    pytest.skip(
-        "regard was built without its compiled kernels: install it with a C++ compiler and without REGARD_NO_NATIVE",
-        allow_module_level=True,
-    )
 
 B, H, K, L, S = 2, 4, 2, 37, 500
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(params=native_ops._native.instruction_sets())
-def isa(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Every test that asks for it runs once per instruction set."""
-    native_ops._native.force_instruction_set(request.param)
-    yield request.param
-    native_ops._native.force_instruction_set(None)
 
 
 def scattered(*shape: int, seed: int = 0) -> Tensor:
@@ -97,11 +84,11 @@ def test_a_pattern_is_read_in_place(isa: str, name: str) -> None:
 
 def test_nothing_is_copied() -> None:
     given = scattered(L, S)
-    assert native_masks.look(dense(given), L, S, CPU).data_ptr() == given.data_ptr()
+    assert kernel_mask(dense(given), L, S, CPU).data_ptr() == given.data_ptr()
     keys = scattered(B, 1, S)[:, 0] | (torch.arange(S) % 2 == 0)
-    assert native_masks.look(padding(keys), L, S, CPU).data_ptr() == keys.data_ptr()
-    assert native_masks.built(dense(given), L, S) == 0
-    assert native_masks.built(dense(given) & causal(), L, S) == L * S
+    assert kernel_mask(padding(keys), L, S, CPU).data_ptr() == keys.data_ptr()
+    assert pattern_bytes(dense(given), L, S) == 0
+    assert pattern_bytes(dense(given) & causal(), L, S) == L * S
     q, k, v = tensors()
     plain, joined = (explain(q, k, v, mask=mask, kernel="native").bytes for mask in (dense(given), dense(given) & causal()))
     assert joined - plain == L * S
@@ -183,14 +170,8 @@ def test_a_mask_only_python_knows_goes_elsewhere_and_says_why() -> None:
     class Coprime(Mask):
         """Row i sees key j if they share no divisor."""
 
-        def _verdict(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-            return None
-
-        def _fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
+        def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
             return torch.gcd(torch.arange(r0, r1, device=device)[:, None], torch.arange(c0, c1, device=device))[None, None] == 1
-
-        def _spans(self, L: int, S: int, device: torch.device | None) -> None:
-            return None
 
     q, k, v = tensors()
     plan = explain(q, k, v, mask=Coprime())
@@ -201,7 +182,7 @@ def test_a_mask_only_python_knows_goes_elsewhere_and_says_why() -> None:
 
 def test_operators_and_graphs() -> None:
     q, k, v = (x.requires_grad_() for x in tensors())
-    torch.library.opcheck(native_ops.dot_attention, (q, k, v, None, None, scattered(1, 1, L, S), 0.25, 0.0, 1.0))
+    torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, None, None, scattered(1, 1, L, S), 0.25, 0.0, 1.0))
     mask = PATTERNS["shared"]
     compiled = torch.compile(lambda q, k, v: attend(q, k, v, mask=mask, kernel="native").sin(), backend="aot_eager", fullgraph=True)
     got = torch.autograd.grad(compiled(q, k, v).sum(), (q, k, v))

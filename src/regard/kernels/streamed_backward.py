@@ -15,39 +15,37 @@ from torch import Tensor
 from ..biases import Bias
 from ..choices import Row, Sample, Softmax
 from .dropout import keep
-from .spec import Spec
-from .tiles import Tile, Tiles, finite, spread, window
-
-QUERY, KEY, VALUE, KEY_BIAS, BIAS, BETA, SINKS, PARAMETERS = range(8)
+from .request import Input, Request
+from .tiles import Tile, Tiles, finite, spread, tile_slice
 
 
 class Backward:
-    def __init__(self, spec: Spec, inputs: list[Tensor | None], needs: tuple[bool, ...]) -> None:
-        self.spec = spec
-        self.tiles = Tiles(spec)
-        self.soft = spec.choice.distribution()
+    def __init__(self, request: Request, inputs: list[Tensor | None], needs: tuple[bool, ...]) -> None:
+        self.request = request
+        self.tiles = Tiles(request)
+        self.soft = request.choice.distribution()
         self.inputs, self.needs = inputs, needs
         dtype = self.tiles.dtype
         self.grads: list[Tensor | None] = [
             torch.zeros_like(x, dtype=dtype, memory_format=torch.contiguous_format) if x is not None and need else None
             for x, need in zip(inputs, needs, strict=True)
         ]
-        masked = spec.mask is not None
+        masked = request.mask is not None
         # Masked NaN and inf meet a zero in the products below: take them out (rows that see them are NaN through dO·O already).
         self.query, self.key, self.value = (
-            x if not masked or finite(x) else x.nan_to_num(0, 0, 0) for x in (spec.query, spec.key, spec.value)
+            x if not masked or finite(x) else x.nan_to_num(0, 0, 0) for x in (request.query, request.key, request.value)
         )
 
     def run(
         self, output: Tensor, lse: Tensor, index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
     ) -> list[Tensor | None]:
-        spec, dtype = self.spec, self.tiles.dtype
-        softmax = isinstance(spec.choice, Softmax | Sample)
+        request, dtype = self.request, self.tiles.dtype
+        softmax = isinstance(request.choice, Softmax | Sample)
         soft = d_out is not None and output.numel() > 0
         for rows in self.tiles.row_blocks():
             block = slice(rows.start, rows.stop)
             do = d_out[:, :, block].to(dtype) if soft and d_out is not None else None
-            row = Row(lse[:, :, block], torch.ones_like(lse[:, :, block])) if softmax else self._fit(rows)
+            row = Row(lse[:, :, block], torch.ones_like(lse[:, :, block])) if softmax else self.tiles.fit(rows)
             if softmax:
                 mean = row.threshold.new_zeros(row.threshold.shape)
                 if do is not None:
@@ -62,19 +60,14 @@ class Backward:
                 self._tile(tile, row, mean, do, picked)
         return [None if g is None or x is None else g.to(x.dtype) for g, x in zip(self.grads, self.inputs, strict=True)]
 
-    def _fit(self, rows: range) -> Row:
-        from .streamed import Forward
-
-        return Forward(self.spec).fit(rows)
-
     def _reach(self, tile: Tile, do: Tensor, p: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """dP before the choice, and the weights the values saw (after dropout)."""
-        spec = self.spec
-        value = spread(self.value[:, :, tile.cols.start : tile.cols.stop].to(do.dtype), spec.group)
+        request = self.request
+        value = spread(self.value[:, :, tile.cols.start : tile.cols.stop].to(do.dtype), request.group)
         dp = do @ value.mT
-        if not spec.dropout:
+        if not request.dropout:
             return dp, p
-        kept = keep(spec.seed, spec.dropout, *spec.sizes[:2], tile.rows, tile.cols, do.device).to(do.dtype) / (1 - spec.dropout)
+        kept = keep(request.seed, request.dropout, *request.sizes[:2], tile.rows, tile.cols, do.device).to(do.dtype) / (1 - request.dropout)
         return dp * kept, None if p is None else p * kept
 
     def _mean(self, rows: range, row: Row, do: Tensor | None) -> Tensor:
@@ -88,9 +81,9 @@ class Backward:
         return torch.where(row.mass > 0, total / row.mass.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
 
     def _sinks(self, row: Row, mean: Tensor) -> None:
-        grad = self.grads[SINKS]
-        if grad is not None and self.spec.sinks is not None:
-            weight = (self.spec.sinks.to(mean.dtype).view(1, -1, 1) - row.threshold).exp()
+        grad = self.grads[Input.SINKS]
+        if grad is not None and self.request.sinks is not None:
+            weight = (self.request.sinks.to(mean.dtype).view(1, -1, 1) - row.threshold).exp()
             grad -= (weight * mean).sum((0, 2))
 
     def _tile(self, tile: Tile, row: Row, mean: Tensor, do: Tensor | None, picked: tuple[Tensor, Tensor] | None) -> None:
@@ -99,7 +92,7 @@ class Backward:
             dp, kept = torch.zeros_like(p), None
         else:
             dp, kept = self._reach(tile, do, p)
-            if (grad := self.grads[VALUE]) is not None and kept is not None:
+            if (grad := self.grads[Input.VALUE]) is not None and kept is not None:
                 self._add(grad, tile.cols, kept.mT @ do)
         dz = self.soft.slope(p) * (dp - mean.unsqueeze(-1))
         if picked is not None:
@@ -109,7 +102,7 @@ class Backward:
         if tile.visible is not None:
             dz = dz.masked_fill(~tile.visible, 0)
         beta = self.tiles.beta
-        if (grad := self.grads[BETA]) is not None and isinstance(beta, Tensor):
+        if (grad := self.grads[Input.BETA]) is not None and isinstance(beta, Tensor):
             s = tile.z / beta
             found = dz * (s if tile.visible is None else s.masked_fill(~tile.visible, 0))
             grad += found.sum((0, 2, 3)) if grad.dim() else found.sum()
@@ -117,48 +110,48 @@ class Backward:
 
     def _scores(self, tile: Tile, ds: Tensor) -> None:
         """From the gradient of the raw scores to query, key, their biases and the score's own parameters."""
-        spec, grads = self.spec, self.grads
+        request, grads = self.request, self.grads
         rows, cols = tile.rows, tile.cols
         self._bias(tile, ds)
-        if spec.score is not None:
+        if request.score is not None:
             self._through(tile, ds)
             return
-        if spec.cap is not None:
-            s = self.tiles.dots(self._block(self.query, rows), spread(self._block(self.key, cols), spec.group), cols)
-            ds = ds * (1 - (s / spec.cap).square())
-        if (grad := grads[KEY_BIAS]) is not None:
+        if request.cap is not None:
+            s = self.tiles.dots(self._block(self.query, rows), spread(self._block(self.key, cols), request.group), cols)
+            ds = ds * (1 - (s / request.cap).square())
+        if (grad := grads[Input.KEY_BIAS]) is not None:
             self._add(grad, cols, ds.sum(-2))
-        ds = ds * spec.scale
-        if (grad := grads[QUERY]) is not None:
-            grad[:, :, rows.start : rows.stop] += ds @ spread(self._block(self.key, cols), spec.group)
-        if (grad := grads[KEY]) is not None:
+        ds = ds * request.scale
+        if (grad := grads[Input.QUERY]) is not None:
+            grad[:, :, rows.start : rows.stop] += ds @ spread(self._block(self.key, cols), request.group)
+        if (grad := grads[Input.KEY]) is not None:
             self._add(grad, cols, ds.mT @ self._block(self.query, rows))
 
     def _through(self, tile: Tile, ds: Tensor) -> None:
         """A score that is not a dot product: let autograd differentiate this one tile."""
-        spec, grads = self.spec, self.grads
-        assert spec.score is not None
-        parameters = list(spec.score.parameters())
+        request, grads = self.request, self.grads
+        assert request.score is not None
+        parameters = list(request.score.parameters())
         with torch.enable_grad():
             q = self._block(self.query, tile.rows).detach().requires_grad_()
-            k = spread(self._block(self.key, tile.cols), spec.group).detach().requires_grad_()
-            s = spec.score.tile(q, k)
+            k = spread(self._block(self.key, tile.cols), request.group).detach().requires_grad_()
+            s = request.score.tile(q, k)
         learned = [p for p in parameters if p.requires_grad]
         dq, dk, *rest = torch.autograd.grad(s, [q, k, *learned], ds, allow_unused=True)
-        if (grad := grads[QUERY]) is not None and dq is not None:
+        if (grad := grads[Input.QUERY]) is not None and dq is not None:
             grad[:, :, tile.rows.start : tile.rows.stop] += dq
-        if (grad := grads[KEY]) is not None and dk is not None:
+        if (grad := grads[Input.KEY]) is not None and dk is not None:
             self._add(grad, tile.cols, dk)
         self._parameters(parameters, 0, learned, rest)
 
     def _bias(self, tile: Tile, ds: Tensor) -> None:
-        spec = self.spec
-        if (grad := self.grads[BIAS]) is not None:
-            part = window(grad, tile.rows, tile.cols)
+        request = self.request
+        if (grad := self.grads[Input.BIAS]) is not None:
+            part = tile_slice(grad, tile.rows, tile.cols)
             part += ds.sum_to_size(part.shape)
-        if not isinstance(spec.bias, Bias):
+        if not isinstance(request.bias, Bias):
             return
-        parameters = list(spec.bias.parameters())
+        parameters = list(request.bias.parameters())
         learned = [p for p in parameters if p.requires_grad]
         if not learned:
             return
@@ -166,12 +159,12 @@ class Backward:
             bias = self.tiles.bias(tile.rows, tile.cols)
         assert bias is not None
         found = torch.autograd.grad(bias, learned, ds.sum_to_size(bias.shape), allow_unused=True)
-        self._parameters(parameters, 0 if spec.score is None else len(list(spec.score.parameters())), learned, found)
+        self._parameters(parameters, 0 if request.score is None else len(list(request.score.parameters())), learned, found)
 
     def _parameters(
         self, parameters: list[torch.nn.Parameter], offset: int, learned: list[torch.nn.Parameter], found: Sequence[Tensor | None]
     ) -> None:
-        places = {id(p): PARAMETERS + offset + i for i, p in enumerate(parameters)}
+        places = {id(p): Input.PARAMETERS + offset + i for i, p in enumerate(parameters)}
         for parameter, grad in zip(learned, found, strict=True):
             total = self.grads[places[id(parameter)]]
             if total is not None and grad is not None:
@@ -182,6 +175,6 @@ class Backward:
 
     def _add(self, total: Tensor, cols: range, part: Tensor) -> None:
         """Add (B, h, s, …) onto the key heads (B, k, s, …) it belongs to."""
-        if self.spec.group > 1:
-            part = part.unflatten(1, (-1, self.spec.group)).sum(2)
+        if self.request.group > 1:
+            part = part.unflatten(1, (-1, self.request.group)).sum(2)
         total[:, :, cols.start : cols.stop] += part

@@ -1,0 +1,8 @@
+"""The compiled kernels: typed arguments into C++, dot and pair scores, masks as they are read, readings, torch operators."""
+
+from __future__ import annotations
+
+from .extension import instruction_set
+from .kernel import Native
+
+__all__ = ["Native", "instruction_set"]

@@ -1,0 +1,90 @@
+"""The compiled kernels as torch operators, for `torch.compile` and `torch.export`, which record operators and not addresses.
+
+Plain calls skip them: dispatching an operator costs more than a small attention.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from .dot import DotArguments, empty_results
+from .pairs import AdditiveArguments, GaussianArguments
+
+Arguments: TypeAlias = DotArguments | AdditiveArguments | GaussianArguments
+Field: TypeAlias = Tensor | float | int | None  # a field of one of them
+
+
+def attention_operator(kind: type[Arguments], name: str) -> Any:
+    """The operator regard::name, whose arguments are the fields of `kind`: output and lse, differentiable."""
+    fields = dataclasses.fields(kind)
+    count = len(kind.differentiable)  # the first fields; the mask follows, then the numbers
+    signature = ", ".join(_schema(field) for field in fields)
+
+    def forward(*values: Field) -> tuple[Tensor, Tensor]:
+        return kind(*values).forward()  # type: ignore[arg-type]
+
+    def backward(grad_out: Tensor, grad_lse: Tensor | None, output: Tensor, lse: Tensor, *values: Field) -> tuple[Tensor, ...]:
+        grads = kind(*values).backward(output, lse, grad_out, grad_lse)  # type: ignore[arg-type]
+        return tuple(output.new_empty(0) if grad is None else grad for grad in grads)
+
+    operator = torch.library.custom_op(
+        f"regard::{name}", forward, mutates_args=(), device_types="cpu", schema=f"({signature}) -> (Tensor, Tensor)"
+    )
+    gradients = ", ".join(["Tensor"] * count)
+    backward_operator = torch.library.custom_op(
+        f"regard::{name}_backward",
+        backward,
+        mutates_args=(),
+        device_types="cpu",
+        schema=f"(Tensor grad_out, Tensor? grad_lse, Tensor output, Tensor lse, {signature}) -> ({gradients})",
+    )
+
+    @operator.register_fake
+    def _(*values: Field) -> tuple[Tensor, Tensor]:
+        arguments = kind(*values)  # type: ignore[arg-type]
+        return empty_results(arguments.query, arguments.value)
+
+    @backward_operator.register_fake
+    def _(grad_out: Tensor, grad_lse: Tensor | None, output: Tensor, lse: Tensor, *values: Field) -> tuple[Tensor, ...]:
+        return tuple(_like(values[place], output, same_strides=place < 3) for place in range(count))
+
+    def save(ctx: Any, inputs: tuple[Field, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.numbers = inputs[count + 1 :]
+        ctx.save_for_backward(*output, *inputs[: count + 1])
+        ctx.set_materialize_grads(False)
+
+    def differentiate(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        output, lse, *tensors = ctx.saved_tensors
+        grad_out = torch.zeros_like(output) if grad_out is None else grad_out
+        grads = backward_operator(grad_out, grad_lse, output, lse, *tensors, *ctx.numbers)
+        kept = (None if x is None else grad for grad, x in zip(grads, tensors[:count], strict=True))
+        return (*kept, None, *(None for _ in ctx.numbers))
+
+    operator.register_autograd(differentiate, setup_context=save)
+    return operator
+
+
+def _like(x: Field, output: Tensor, *, same_strides: bool) -> Tensor:
+    """A gradient of x before it is computed: an empty tensor where there is no x."""
+    if not isinstance(x, Tensor):
+        return output.new_empty(0)
+    return torch.empty_like(x) if same_strides else torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _schema(field: dataclasses.Field[Any]) -> str:
+    """A field as torch's operator schema writes it."""
+    kind = {"Tensor": "Tensor", "Tensor | None": "Tensor?", "float": "float", "int": "int"}[str(field.type)]
+    return f"{kind} {field.name}" + ("" if field.default is dataclasses.MISSING else f"={field.default}")
+
+
+OPERATORS: dict[type[Arguments], Any] = {
+    DotArguments: attention_operator(DotArguments, "dot_attention"),
+    AdditiveArguments: attention_operator(AdditiveArguments, "additive_attention"),
+    GaussianArguments: attention_operator(GaussianArguments, "gaussian_attention"),
+}
+
+__all__ = ["OPERATORS", "Arguments"]

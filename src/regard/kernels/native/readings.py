@@ -1,0 +1,89 @@
+"""Readings by the compiled kernels: one pass with the lse known, every weight made, read and dropped.
+
+A reading says itself how it is read compiled (`Reading.compiled`); this is the pass it asks.
+
+Axes: B batch, h heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...readings import Reading, Shape
+from ..request import Request
+from .dot import score_part
+from .extension import compiled
+
+
+class Pass:
+    """Collects what one pass must write, and runs it. What readings ask of it: `regard.readings.CompiledPass`."""
+
+    def __init__(self, request: Request, lse: Tensor, mask: Tensor | None) -> None:
+        self.shape: Shape = request.reading_shape()
+        self.row_shift = request.row_shift
+        self._scores = score_part(request, mask)
+        self._alive: list[Tensor] = []
+        self._mass: Tensor | None = None
+        self._received: Tensor | None = None
+        # By shape alone, so that results do not depend on the number of threads.
+        self.shares = max(1, min(-(-16 // (self.shape.B * self.shape.h)), -(-self.shape.L // 64)))
+        self.outputs = compiled.Read(self._scores.scores, self.address(lse.contiguous()), self.shares)
+
+    def address(self, x: Tensor) -> int:
+        self._alive.append(x)
+        return x.data_ptr()
+
+    def per_row(self, *axes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros(self.shape.B, self.shape.h, self.shape.L, *axes, dtype=dtype)
+
+    def over_rows(self, *axes: int) -> Tensor:
+        return torch.empty(self.shares, self.shape.B, self.shape.h, *axes, dtype=torch.float64)
+
+    def row_mass(self) -> Tensor:
+        if self._mass is None:
+            self._mass = self.per_row()
+            self.outputs.mass = self.address(self._mass)
+        return self._mass
+
+    def received(self) -> Tensor:
+        if self._received is None:
+            self._received = self.over_rows(self.shape.S)
+            self.outputs.received = self.address(self._received)
+        return self._received
+
+    def run(self) -> None:
+        compiled.read(self.outputs, torch.get_num_threads())
+
+
+@torch.no_grad()
+def read(request: Request, lse: Tensor, mask: Tensor | None) -> tuple[dict[str, Any], tuple[Reading, ...]]:
+    """What one compiled pass reads, by name; and the readings it could not take: a user's own, or a second of a kind."""
+    run = Pass(request, lse, mask)
+    finish: dict[str, Callable[[], Any]] = {}
+    left: list[Reading] = []
+    for reading in request.readings:
+        result = reading.compiled(run) if _computes_as_compiled(reading) else None
+        if result is None:
+            left.append(reading)
+        else:
+            finish[reading.name] = result
+    if finish:
+        run.run()
+    return {name: result() for name, result in finish.items()}, tuple(left)
+
+
+def _computes_as_compiled(reading: Reading) -> bool:
+    """Whether `compiled` is of the class that says what is computed, and not inherited by one that computes something else."""
+    for kind in type(reading).__mro__:
+        if "compiled" in vars(kind):
+            return True
+        if not {"start", "add", "finish"}.isdisjoint(vars(kind)):
+            return False
+    return False
+
+
+__all__ = ["Pass", "read"]

@@ -1,0 +1,407 @@
+"""One attention call, checked and normalised: what every kernel receives, and how its results return to the caller's axes.
+
+Axes: B batch, h query heads, k key heads (k divides h), L queries, S keys, d width, dv value width.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypedDict, TypeVar, Unpack, cast
+
+import torch
+from torch import Tensor
+
+from ..biases import Bias
+from ..choices import Choice, Sample, Softmax
+from ..masks import Mask
+from ..readings import Reading, Shape, ValueNorm
+from ..scores import Lowered, Prepared, ScaledDot, Score
+
+
+class AttentionOptions(TypedDict, total=False):
+    """What attention computes: the keyword arguments that every entry point takes, `regard.parallel`'s too."""
+
+    score: Score
+    mask: Mask | None
+    bias: Tensor | Bias | None
+    choice: Choice
+    dropout: float
+    generator: torch.Generator | None
+
+
+class AttendOptions(AttentionOptions, total=False):
+    """The keyword arguments of `regard.attend`: also how it is computed."""
+
+    kernel: str
+    limit_bytes: int | None
+
+
+class ObserveOptions(AttendOptions, total=False):
+    """The keyword arguments of `regard.observe` and `regard.explain`: also what is read off the weights."""
+
+    readings: Sequence[Reading]
+
+
+DEFAULTS: ObserveOptions = {
+    "score": ScaledDot(),
+    "mask": None,
+    "bias": None,
+    "choice": Softmax(),
+    "dropout": 0.0,
+    "generator": None,
+    "kernel": "auto",
+    "limit_bytes": None,
+    "readings": (),
+}
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[_F], _F]:
+    """Show the keyword arguments of a TypedDict, with their defaults, in a function's signature (`help`, documentation)."""
+
+    def decorate(function: _F) -> _F:
+        signature = inspect.signature(function)
+        named = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=getattr(kind, "__forward_arg__", kind)
+            )
+            for name, kind in inspect.get_annotations(options).items()
+        ]
+        positional = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        function.__signature__ = signature.replace(parameters=[*positional, *named])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+class Input(IntEnum):
+    """The place of each tensor in `Request.inputs`; the parameters of the score and of the bias follow from PARAMETERS on."""
+
+    QUERY = 0
+    KEY = 1
+    VALUE = 2
+    KEY_BIAS = 3
+    BIAS = 4
+    BETA = 5
+    SINKS = 6
+    PARAMETERS = 7
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """z = β · (cap(scale · q·k + key_bias) + bias), or score.tile(q, k) in place of the dot product; −∞ where the mask is False.
+
+    Built by `Request.of`. Treated as frozen; not declared so because a frozen dataclass of this size takes microseconds to build.
+    """
+
+    query: Tensor  # (B, h, L, d), any strides
+    key: Tensor  # (B, k, S, d)
+    value: Tensor  # (B, k, S, dv)
+    choice: Choice
+    score: Score | None = None  # None: the lowered form below; else query and key are already prepared
+    scale: float = 1.0
+    cap: float | None = None
+    key_bias: Tensor | None = None  # (B, k, S)
+    row_shift: Tensor | None = None  # (B, h, L): what lowering left out of z; kernels ignore it, MaxLogit and the lse add it
+    mask: Mask | None = None
+    bias: Tensor | Bias | None = None  # a tensor is 4-D, broadcastable to (B, h, L, S)
+    beta: float | Tensor = 1.0  # inverse temperature: a number, or a tensor () or (h,)
+    sinks: Tensor | None = None  # (h,), already times beta
+    dropout: float = 0.0
+    seed: int = 0  # of the dropout hash
+    uniform: Tensor | None = None  # (B, h, L) float64 in [0, 1): one draw a row, for Sample
+    readings: tuple[Reading, ...] = ()
+    wants_lse: bool = False
+    kernel: str = "auto"  # the kernel's name, or "auto"
+    limit_bytes: int | None = None
+    axes: tuple[int, ...] | None = None  # the caller's axes in place of (B, h); None: (B, h) itself
+    dtype: torch.dtype | None = None  # of the caller's output; None: the kernel's
+
+    @classmethod
+    def of(cls, query: Tensor, key: Tensor, value: Tensor, *, wants_lse: bool = False, **options: Unpack[ObserveOptions]) -> Request:
+        """Check one call, lower its score to a dot product where that is exact, and bring the tensors to (B, h, L, d).
+
+        >>> q = torch.randn(5, 16)
+        >>> request = Request.of(q, q, q)
+        >>> request.query.shape, request.restore(request.query).shape
+        (torch.Size([1, 1, 5, 16]), torch.Size([5, 16]))
+        """
+        given: dict[str, Any] = {**DEFAULTS, **options}
+        if len(given) != len(DEFAULTS):
+            raise TypeError(_unknown_options(options))
+        score, choice, mask, bias = given["score"], given["choice"], given["mask"], given["bias"]
+        dropout, generator = given["dropout"], given["generator"]
+        check_inputs(query, key, value, score, dropout)
+        dtype = compute_dtype(value)
+        query, key, value = to_compute_dtype(query, key, value, score)
+        query, key, value, axes = to_bhld(query, key, value)
+        B, h, L, S = (*query.shape[:3], key.shape[2])
+        beta = inverse_temperature(choice, h)
+        sinks = sink_logits(choice, h, beta)
+        mask = check_mask(mask, B, h, L, S, query.device)
+        lowered = lower_score(score, query, key, sinks)
+        query, key = (lowered.query, lowered.key) if lowered is not None else score.prepare(query, key)
+        return cls(
+            query,
+            key,
+            value,
+            choice,
+            score=None if lowered is not None else score.inner if isinstance(score, Prepared) else score,
+            scale=1.0 if lowered is None else lowered.scale,
+            cap=None if lowered is None else lowered.cap,
+            key_bias=None if lowered is None else lowered.key_bias,
+            row_shift=None if lowered is None else _tempered(lowered.row_shift, beta),
+            mask=mask,
+            bias=check_bias(bias, B, h, L, S),
+            beta=beta,
+            sinks=sinks,
+            dropout=dropout,
+            seed=_seed(generator) if dropout else 0,
+            uniform=_uniform(B, h, L, generator, query.device) if isinstance(choice, Sample) else None,
+            readings=tuple(given["readings"]),
+            wants_lse=wants_lse,
+            kernel=given["kernel"],
+            limit_bytes=given["limit_bytes"],
+            axes=axes,
+            dtype=dtype,
+        )
+
+    def restore(self, value: Any) -> Any:
+        """(B, h, …) back to the axes the caller gave; named tuples field by field, anything else as it is."""
+        if isinstance(value, Tensor):
+            if self.axes is None or value.shape[:2] != self.query.shape[:2] or value.shape[:2] == self.axes:
+                return value
+            return value.reshape(*self.axes, *value.shape[2:])
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self.restore, value))
+        return value
+
+    def restore_output(self, output: Tensor) -> Tensor:
+        """A kernel's output (B, h, L, dv) in the caller's axes and dtype."""
+        return cast(Tensor, self.restore(output)).to(self.dtype or output.dtype)
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """(B, h, L, S)."""
+        return (*self.query.shape[:3], self.key.shape[2])
+
+    @property
+    def group(self) -> int:
+        """How many query heads share a key head."""
+        heads = self.key.shape[1]
+        return self.query.shape[1] // heads if heads else 1
+
+    @property
+    def needs_grad(self) -> bool:
+        if not torch.is_grad_enabled():
+            return False
+        if self.query.requires_grad or self.key.requires_grad or self.value.requires_grad:
+            return True
+        rest = (self.key_bias, self.sinks, self.bias, self.beta)
+        return any(isinstance(x, Tensor) and x.requires_grad for x in rest) or any(x.requires_grad for x in self.parameters())
+
+    @property
+    def work(self) -> int:
+        """Multiplications of one dense product: B · h · L · S · d."""
+        return self.query.numel() * self.key.shape[2]
+
+    def parameters(self) -> list[Tensor]:
+        """The learnable parts used inside a tile: a score's and a bias object's."""
+        modules = [part for part in (self.score, self.bias) if isinstance(part, torch.nn.Module)]
+        return [parameter for module in modules for parameter in module.parameters()]
+
+    def inputs(self) -> list[Tensor | None]:
+        """Every tensor a gradient may be asked for, in the order of `Input`."""
+        bias = self.bias if isinstance(self.bias, Tensor) else None
+        beta = self.beta if isinstance(self.beta, Tensor) else None
+        return [self.query, self.key, self.value, self.key_bias, bias, beta, self.sinks, *self.parameters()]
+
+    def reading_shape(self) -> Shape:
+        """What a reading must know before the first tile."""
+        dtype = accumulator(self.query.dtype)
+        norms = None
+        if any(isinstance(reading, ValueNorm) for reading in self.readings):
+            norms = self.value.detach().to(dtype).norm(dim=-1).repeat_interleave(self.group, 1)
+        return Shape(*self.sizes, self.query.device, dtype, norms)
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """What sums are kept in: float64 for float64, float32 for everything narrower."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> None:
+    """Refuse tensors that cannot be attended over: kinds, dtypes, devices, numbers of keys and values, widths."""
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        kinds = ", ".join(type(x).__name__ for x in (query, key, value))
+        raise TypeError(f"query, key and value are {kinds}; expected torch tensors")
+    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
+        name, x = next((name, x) for name, x in (("query", query), ("key", key), ("value", value)) if x.dim() < 2)
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; expected at least (positions, features)")
+    dtype = query.dtype
+    if not (dtype.is_floating_point and dtype == key.dtype == value.dtype):
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            if not x.is_floating_point():
+                raise TypeError(f"{name} is {x.dtype}; attention needs floating point, e.g. {name}.float()")
+        if not torch.is_autocast_enabled(query.device.type):
+            raise TypeError(f"query is {dtype}, key {key.dtype}, value {value.dtype}; bring them to one dtype")
+    if not query.device == key.device == value.device:
+        raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"there are {key.shape[-2]} keys but {value.shape[-2]} values; each key needs its value")
+    score.check(query.shape[-1], key.shape[-1])
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is {dropout}; expected 0 ≤ dropout < 1")
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """What torch's SDPA runs in: under autocast, everything but float64 runs in the autocast dtype."""
+    if x.dtype == torch.float64 or not torch.is_autocast_enabled(x.device.type):
+        return x.dtype
+    return torch.get_autocast_dtype(x.device.type)
+
+
+def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) -> tuple[Tensor, Tensor, Tensor]:
+    """The inputs as autocast wants them; in float32 where a score does more than multiply half-precision numbers."""
+    if torch.is_autocast_enabled(query.device.type):
+        query, key, value = (x.to(compute_dtype(x)) for x in (query, key, value))
+    if score.widens and query.dtype in (torch.bfloat16, torch.float16):
+        query, key, value = query.float(), key.float(), value.float()
+    return query, key, value
+
+
+def to_bhld(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
+    """(…, h, L, d) with broadcast leading axes → (B, h, L, d), and the caller's axes in place of (B, h).
+
+    Key heads that divide the query's stay un-repeated.
+    """
+    if query.dim() == key.dim() == value.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]:
+        h, k = query.shape[1], key.shape[1]
+        if k == value.shape[1] and (h == k or (k and h % k == 0)):
+            return query, key, value, query.shape[:2]
+    dims = max(query.dim(), key.dim(), value.dim())
+    query, key, value = (x.reshape((1,) * (dims - x.dim()) + x.shape) for x in (query, key, value))
+    heads = [x.shape[-3] if dims > 3 else 1 for x in (query, key, value)]
+    h, k = heads[0], max(heads[1:]) if 0 not in heads[1:] else 0
+    fits = all(n in (1, k) for n in heads[1:]) and (h == k or (k and h % k == 0) or h == 1)
+    lead_axes = [x.shape[:-3] if dims > 3 else x.shape[:-2] for x in (query, key, value)]
+    try:
+        lead = torch.broadcast_shapes(*lead_axes)
+    except RuntimeError:
+        fits = False
+        lead = ()
+    if not fits:
+        raise ValueError(
+            f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: "
+            "leading axes must be equal or 1, and the number of key and value heads (third axis from the end) must divide the query's"
+        )
+    h = max(h, k)
+    if dims > 3:
+        query = query.expand(*lead, h, *query.shape[-2:])
+        key, value = (x.expand(*lead, k, *x.shape[-2:]) for x in (key, value))
+        axes: tuple[int, ...] = (*lead, h)
+    else:
+        query, key, value = (x.expand(*lead, *x.shape[-2:]).unsqueeze(-3) for x in (query, key, value))
+        axes = tuple(lead)
+    query, key, value = (x.reshape(-1 if x.numel() else math.prod(lead), *x.shape[-3:]) for x in (query, key, value))
+    return query, key, value, axes
+
+
+def check_mask(mask: Mask | None, B: int, h: int, L: int, S: int, device: torch.device) -> Mask | None:
+    """The mask, checked against the sizes; None where it hides nothing from the one query of a decoding step."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Mask):
+        raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask: wrap a boolean tensor in regard.dense (True = visible)")
+    mask.check(B, h, L, S)
+    if L == 1 and S and mask.tile(range(1), range(S), 1, S, device=device) == "all":
+        return None
+    return mask
+
+
+def check_bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Tensor | Bias | None:
+    """The bias, checked against the sizes; a tensor is brought to four axes."""
+    if bias is None:
+        return None
+    if isinstance(bias, Bias):
+        bias.check(h)
+        return bias
+    if not isinstance(bias, Tensor) or not bias.is_floating_point():
+        kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
+        raise TypeError(f"bias is {kind}; expected floating-point numbers (for True and False pass mask=regard.dense(...))")
+    full = bias.reshape((1,) * (4 - bias.dim()) + bias.shape) if bias.dim() < 4 else bias
+    if full.dim() != 4 or any(n not in (1, wanted) for n, wanted in zip(full.shape, (B, h, L, S), strict=True)):
+        raise ValueError(
+            f"bias has shape {tuple(bias.shape)}; expected something that broadcasts to (batch, heads, queries, keys) = {(B, h, L, S)}"
+        )
+    return full
+
+
+def inverse_temperature(choice: Choice, heads: int) -> float | Tensor:
+    """1 / temperature: a number, or a tensor () or (h,)."""
+    temperature = choice.temperature
+    if not isinstance(temperature, Tensor):
+        return 1.0 / temperature
+    if temperature.dim() and temperature.numel() not in (1, heads):
+        raise ValueError(f"temperature has {temperature.numel()} entries but there are {heads} heads; give one number or one per head")
+    return temperature.reciprocal()
+
+
+def sink_logits(choice: Choice, heads: int, beta: float | Tensor) -> Tensor | None:
+    """The choice's sinks over the temperature, (h,)."""
+    sinks: Tensor | None = getattr(choice, "sinks", None)
+    if sinks is None:
+        return None
+    if sinks.numel() != heads:
+        raise ValueError(f"sinks has {sinks.numel()} logits but there are {heads} heads; give one per head")
+    return sinks * beta
+
+
+def lower_score(score: Score, query: Tensor, key: Tensor, sinks: Tensor | None) -> Lowered | None:
+    """The score as a dot product, where it is one and may be treated as one."""
+    lowered = score.lower(query, key)
+    if lowered is not None and lowered.row_shift is not None and sinks is not None:
+        return None  # a sink competes with the scores themselves, so what is constant along a row no longer cancels
+    return lowered
+
+
+def _tempered(row_shift: Tensor | None, beta: float | Tensor) -> Tensor | None:
+    """What lowering left out of a row's scores, over the temperature: (B, h, L)."""
+    if row_shift is None:
+        return None
+    return row_shift * (beta.view(-1, 1) if isinstance(beta, Tensor) and beta.dim() else beta)
+
+
+def _seed(generator: torch.Generator | None) -> int:
+    device = generator.device if generator is not None else "cpu"
+    return int(torch.randint(2**62, (), generator=generator, device=device))
+
+
+def _uniform(B: int, h: int, L: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
+    return torch.rand(B, h, L, dtype=torch.float64, generator=generator, device=device)
+
+
+def _unknown_options(options: Any) -> str:
+    name = next(name for name in options if name not in DEFAULTS)
+    near = difflib.get_close_matches(name, DEFAULTS, n=1)
+    return f"attention takes no argument {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(DEFAULTS)}")
+
+
+__all__ = [
+    "DEFAULTS",
+    "AttendOptions",
+    "AttentionOptions",
+    "Input",
+    "ObserveOptions",
+    "Request",
+    "accumulator",
+    "check_bias",
+    "with_options",
+]

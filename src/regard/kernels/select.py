@@ -1,0 +1,139 @@
+"""Which kernel runs a request and why not the others, and how something else can stand in between.
+
+`execute` is what the entry points call. `intercept` is the one supported way to see or change every request before it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeAlias
+
+import torch
+
+from .fused import Fused
+from .kernel import Kernel, Result, Selection
+from .native import Native, instruction_set
+from .reference import Reference
+from .request import Request
+from .streamed import Streamed
+
+Run: TypeAlias = Callable[[Request], Result]
+Hook: TypeAlias = Callable[[Request, Run], Result]
+
+KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused(), Streamed(), Reference())}
+SMALL = 1 << 22  # multiplications below which a call costs more than its arithmetic, and torch's own entry point is the shortest
+
+_COMPILED_FIRST = (KERNELS["native"], KERNELS["fused"], KERNELS["streamed"])
+_FUSED_FIRST = (KERNELS["fused"], KERNELS["native"], KERNELS["streamed"])
+_TORCH_ONLY = (KERNELS["fused"], KERNELS["streamed"])
+_HAS_NATIVE = instruction_set() is not None  # asked once: a compiled graph cannot call into the extension
+
+
+def order(request: Request) -> tuple[Kernel, ...]:
+    """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
+    if request.query.device.type != "cpu" or not _HAS_NATIVE:
+        return _TORCH_ONLY
+    # Torch follows gradients in C++, we in Python: with a gradient torch's short call stays ahead a little longer; but not in
+    # bfloat16, where the backward of torch's CPU kernel takes many times as long as ours.
+    if request.needs_grad:
+        small = request.work < 4 * SMALL and request.query.dtype != torch.bfloat16
+    else:
+        small = request.work < SMALL and request.mask is None
+    return _FUSED_FIRST if small else _COMPILED_FIRST
+
+
+def select(request: Request) -> Selection:
+    """The first kernel, fastest first, that can run the request within its limit; and why not those before it."""
+    name = request.kernel
+    if name != "auto" and name not in KERNELS:
+        raise ValueError(f"kernel is {name!r}; expected 'auto' or one of {', '.join(map(repr, KERNELS))}")
+    rejected: dict[str, str] = {}
+    for kernel in order(request) if name == "auto" else (KERNELS[name],):
+        why = kernel.refuses(request) or _over_limit(kernel, request)
+        if why is None:
+            return Selection(kernel, rejected)
+        rejected[kernel.name] = why
+    reasons = "; ".join(f"{kernel}: {why}" for kernel, why in rejected.items())
+    if any("limit_bytes" in why for why in rejected.values()):
+        raise MemoryError(f"no kernel fits limit_bytes={request.limit_bytes} ({reasons}); raise the limit or shorten the input")
+    raise ValueError(f"kernel={name!r} cannot run this ({reasons}); use kernel='auto'")
+
+
+def _over_limit(kernel: Kernel, request: Request) -> str | None:
+    if request.limit_bytes is None or (need := kernel.bytes(request)) <= request.limit_bytes:
+        return None
+    return f"needs {readable_bytes(need)}, over limit_bytes={readable_bytes(request.limit_bytes)}"
+
+
+def readable_bytes(count: int) -> str:
+    """A number of bytes with three digits and a unit.
+
+    >>> readable_bytes(4_294_967_296)
+    '4.29 GB'
+    """
+    size = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+_hooks: tuple[Hook, ...] = ()
+_lock = threading.Lock()
+
+
+def execute(request: Request) -> Result:
+    """Run a request: through the hooks of `intercept`, the last registered first, then on the selected kernel."""
+    return _run(request) if not _hooks else _run_through(_hooks, request)
+
+
+def intercepted() -> bool:
+    """Whether any hook is registered."""
+    return bool(_hooks)
+
+
+@contextmanager
+def intercept(hook: Hook) -> Iterator[None]:
+    """Within the block, every request of the process goes to `hook(request, run)`, whose result is used in place of the kernel's.
+
+    `run(request)` runs a request (this one, or a changed copy of it) as it would have run without the hook. Hooks see the calls of all
+    threads, and must hand on what is not theirs.
+
+    >>> from regard import attend
+    >>> def shapes(request, run):
+    ...     print(tuple(request.query.shape))
+    ...     return run(request)
+    >>> q = torch.zeros(2, 3, 4)
+    >>> with intercept(shapes):
+    ...     _ = attend(q, q, q)
+    (2, 1, 3, 4)
+    """
+    global _hooks
+    with _lock:
+        _hooks = (*_hooks, hook)
+    try:
+        yield
+    finally:
+        with _lock:
+            position = len(_hooks) - 1 - _hooks[::-1].index(hook)
+            _hooks = _hooks[:position] + _hooks[position + 1 :]
+
+
+def _run(request: Request) -> Result:
+    selection = select(request)
+    result = selection.kernel.run(request)
+    result.selection = selection
+    return result
+
+
+def _run_through(hooks: tuple[Hook, ...], request: Request) -> Result:
+    if not hooks:
+        return _run(request)
+    return hooks[-1](request, partial(_run_through, hooks[:-1]))
+
+
+__all__ = ["KERNELS", "SMALL", "execute", "intercept", "intercepted", "order", "readable_bytes", "select"]
