@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from regard import plotting
 from regard.colours import blue, hexadecimal, red
 from regard.readings import Entropy
-from regard.sight import figures, paper
+from regard.sight import figures
 from regard.sight.proof import Proof
 from sightings import WORDS, long, translated, watched
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'regard[pictures]'")
 CHINESE = list("我在苹果店买了一个苹果，$5")
-needs_font = pytest.mark.skipif(paper._cjk_font() is None, reason="no font with Chinese characters here; apt install fonts-noto-cjk")
+needs_font = pytest.mark.skipif(plotting._cjk_font() is None, reason="no font with Chinese characters here; apt install fonts-noto-cjk")
 
 
 def overflowing(figure: Any) -> list[str]:
@@ -26,7 +27,7 @@ def overflowing(figure: Any) -> list[str]:
     from matplotlib.text import Text
 
     canvas = FigureCanvasAgg(figure)
-    with paper.house_style(["我"]):
+    with plotting.house_style(["我"]):
         canvas.draw()
         renderer, width, height = canvas.get_renderer(), figure.bbox.width, figure.bbox.height
         out = []
@@ -162,6 +163,6 @@ def test_without_maps_or_fonts_it_says_what_to_do(monkeypatch: pytest.MonkeyPatc
         figures.pattern(blind, 0, 0)
     with pytest.raises(ValueError, match="Pooled"):
         figures.heads(blind)
-    monkeypatch.setattr(paper, "_cjk_font", lambda: None)
+    monkeypatch.setattr(plotting, "_cjk_font", lambda: None)
     with pytest.warns(UserWarning, match="fonts-noto-cjk"):
         figures.pattern(watched(CHINESE), 0, 0)

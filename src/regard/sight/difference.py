@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.colours import hexadecimal, signed
-
-from .paper import blank, finish, house_style, legend
+from regard.plotting import blank, finish, house_style, legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from regard.colours import blue, hexadecimal, ink, red
+from regard.plotting import blank, box, finish, house_style, legend, plain, ramp, ruler, save_figure
 
 from .maps import AGAIN, exact_weights, hidden_cells, map_cells
-from .paper import blank, box, finish, house_style, legend, plain, ramp, ruler, save_figure
 from .payload import Texts
 from .pieces import Piece
 
