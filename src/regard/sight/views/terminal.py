@@ -13,36 +13,35 @@ from torch import Tensor
 from regard.colours import blue
 from regard.terminal import Pen, columns, pad, shade
 
-from .maps import exact_weights, hidden_cells, map_cells
-from .payload import Texts
+from .heatmaps import exact_weights, hidden_cells, map_cells
+from .token_texts import TokenTexts
 
 if TYPE_CHECKING:
-    from .sighting import Sighting
+    from ..sighting import Sighting
 
 
 def heads_text(sighting: Sighting, pen: Pen | None = None, *, batch: int = 0, call: int = 0, width: int = 100, side: int = 8) -> str:
     """Every layer and head as a thumbnail of `side` columns: layers down, heads across, as many heads as the width has room for."""
     pen = Pen.found() if pen is None else pen
     calls = [seen for seen in sighting if seen.call == call]
-    room = max(1, (width - 5) // (side + 1))
+    columns_of_heads = max(1, (width - 5) // (side + 1))
     parts: list[str] = []
     for seen in calls:
-        shown = seen.head_ids[:room]
+        shown = seen.head_ids[:columns_of_heads]
         cells = map_cells(seen, batch, 4 * side, shown)
         if cells is None:
             parts.append(f"{seen.layer:>3}  {pen.quiet('no map kept: watch with readings=[Pooled(64, 64)]')}")
             continue
         if not parts or len(parts) % 12 == 0:
-            more = f" … {len(seen.head_ids) - room} more" if len(seen.head_ids) > room else ""
+            more = f" … {len(seen.head_ids) - columns_of_heads} more" if len(seen.head_ids) > columns_of_heads else ""
             parts.append(pen.quiet("     " + " ".join(pad(str(head), side, "centre") for head in shown) + more))
         blocks = [_blocks(_shrunk(cells[i], side), pen) for i in range(len(shown))]
         for n, row in enumerate(zip(*blocks, strict=True)):
             name = f"{seen.layer:>3}  " if n == 0 else "     "
             parts.append(name + " ".join(row))
     proof = sighting.proof
-    said = str(proof)
     parts.append("")
-    parts.append(pen.legend() + "   " + (pen.quiet(said) if proof.holds else pen.strong(said)))
+    parts.append(pen.legend() + "   " + (pen.quiet if proof.holds else pen.strong)(str(proof)))
     return "\n".join(parts)
 
 
@@ -52,7 +51,7 @@ def pattern_text(
     """One head with its words, queries down and keys across; a long text as blocks without words."""
     pen = Pen.found() if pen is None else pen
     seen = sighting.find(layer, call)
-    texts = Texts(sighting, batch)
+    texts = TokenTexts(sighting, batch)
     queries, keys = ([piece.label for piece in texts.of(seen, side)] for side in ("query", "key"))
     title = pen.strong(f"layer {layer} · head {head}") + "  " + pen.quiet(str(seen.proof))
     left = max(map(columns, queries), default=0)
@@ -95,7 +94,7 @@ def words_text(
     weights = exact_weights(seen, batch, (head,))
     if weights is None:
         raise ValueError(f"layer {layer} kept no queries and keys to colour words by; watch with keep=True")
-    texts = Texts(sighting, batch)
+    texts = TokenTexts(sighting, batch)
     asking, keys = texts.of(seen, "query"), texts.of(seen, "key")
     lines = []
     for i in range(len(asking)) if queries is None else queries:
