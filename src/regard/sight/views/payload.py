@@ -150,25 +150,39 @@ def proof_json(proof: Proof) -> dict[str, Any]:
 
 
 def _entry(seen: Seen, batch: int, exact: bool, side: int, recompute: int, blob: Blob, texts: TokenTexts) -> dict[str, Any]:
+    """One call: what it is, its weights or maps, and its readings."""
     h, L, S = _sizes(seen)
     entry: dict[str, Any] = {
         "layer": int(seen.layer), "call": int(seen.call), "name": str(seen.name), "kind": str(seen.kind), "heads": h, "L": L, "S": S,
         "query": texts.place(seen, "query"), "key": texts.place(seen, "key"), "mask": None if seen.mask is None else repr(seen.mask),
         "proof": proof_json(seen.proof), "labels": _labels(seen), "ids": list(seen.head_ids), "exact": None,
     }  # fmt: skip
-    readings = seen.readings
     weights = exact_weights(seen, batch) if exact else None
     if weights is not None:
-        entry["exact"] = blob.add(_array(_hatched(weights.float(), seen, batch)), "f4")
+        entry["exact"] = blob.add(_array(_with_masked(weights.float(), seen, batch)), "f4")
     elif (cells := map_cells(seen, batch, side, recompute=recompute)) is not None:
-        rows, cols = cells.shape[-2:]
-        top = cells.amax((-1, -2))
-        entry["map"] = {
-            "rows": rows, "cols": cols, "cells": blob.add(_array(encode8(cells, top[:, None, None])), "u1"), "top": _floats(top)
-        }  # fmt: skip
-        hidden = hidden_cells(seen.mask, L, S, rows, cols, batch=batch)
-        if hidden is not None:
-            entry["map"]["hidden"] = blob.add(np.packbits(_array(hidden), axis=None), "u1")
+        entry["map"] = _map(seen, cells, batch, blob)
+    _add_readings(entry, seen, batch, blob)
+    return entry
+
+
+def _map(seen: Seen, cells: Tensor, batch: int, blob: Blob) -> dict[str, Any]:
+    """Pooled maps (h, R, C) as bytes, and which of their cells are masked."""
+    _, L, S = _sizes(seen)
+    rows, cols = cells.shape[-2:]
+    top = cells.amax((-1, -2))
+    encoded: dict[str, Any] = {
+        "rows": rows, "cols": cols, "cells": blob.add(_array(encode8(cells, top[:, None, None])), "u1"), "top": _floats(top)
+    }  # fmt: skip
+    hidden = hidden_cells(seen.mask, L, S, rows, cols, batch=batch)
+    if hidden is not None:
+        encoded["hidden"] = blob.add(np.packbits(_array(hidden), axis=None), "u1")
+    return encoded
+
+
+def _add_readings(entry: dict[str, Any], seen: Seen, batch: int, blob: Blob) -> None:
+    """Add the readings by token, the distance profile, and the means by head."""
+    readings = seen.readings
     means: dict[str, list[float | None]] = {}
     for name in ("entropy", "sink", "received"):
         if name in readings:
@@ -178,17 +192,17 @@ def _entry(seen: Seen, batch: int, exact: bool, side: int, recompute: int, blob:
         entry["value_norm"], means["value_norm"] = _track(readings["value_norm"].by_key[batch].detach(), blob)
     if "max_logit" in readings:
         soft = seen.kept is not None and type(seen.kept.spec.choice) is Softmax
-        if entry["exact"] is not None and soft and L <= _PLAIN:  # with softmax's weights it gives every score back
+        if entry["exact"] is not None and soft and len(seen.query_pos) <= _PLAIN:  # with softmax's weights it gives every score back
             entry["max_logit"], _ = _track(readings["max_logit"][batch].detach(), blob)
         means["max_logit"] = _floats(readings["max_logit"][batch].detach().amax(-1))
     if "distance" in readings:
         profile = readings["distance"]
         entry["distance"] = {"offsets": [list(o) for o in profile.offsets], "mass": [_floats(m) for m in profile.mass[batch]]}
-    return {**entry, "means": means}
+    entry["means"] = means
 
 
-def _hatched(weights: Tensor, seen: Seen, batch: int) -> Tensor:
-    """Weights (h, L, S) with −1 where a query may not look."""
+def _with_masked(weights: Tensor, seen: Seen, batch: int) -> Tensor:
+    """Weights (h, L, S) with −1 where the mask hides a key."""
     _, L, S = weights.shape
     several = isinstance(seen.mask, Mask) and seen.mask.lead[1] > 1
     for place, head in enumerate(seen.head_ids if several else (0,)):

@@ -1,4 +1,4 @@
-"""A sighting in a terminal: heads as thumbnails, one head's pattern, its word colours. 24-bit blocks, or plain marks without colour.
+"""A sighting as terminal text: heads as thumbnails, one head's pattern, its coloured words. 24-bit blocks, or plain marks without colour.
 
 Axes: h heads, L queries, S keys, R × C cells of a map.
 """
@@ -58,24 +58,30 @@ def pattern_text(
     cell = max(6, max(map(columns, keys), default=0) + 1)
     if left + 1 + cell * len(keys) <= width and (weights := exact_weights(seen, batch, (head,))) is not None:
         hidden = hidden_cells(seen.mask, len(queries), len(keys), len(queries), len(keys), batch=batch, head=head)
-        lines = [" " * (left + 1) + "".join(pad(key, cell, "centre") for key in keys)]
-        for i, name in enumerate(queries):
-            row = "".join(
-                pen.hatched(cell)
-                if hidden is not None and bool(hidden[i, j])
-                else pen.cell(weight, cell, (f"{weight:.2f}" + ("" if pen.colour else shade(weight))) if weight >= 0.005 else "·")
-                for j, weight in enumerate(weights[0, i].tolist())
-            )
-            lines.append(pad(name, left, "right") + " " + row)
-        return "\n".join([title, "", *lines, "", pen.legend()])
-    if left + 1 + 2 * len(keys) <= width and len(queries) <= 64 and (weights := exact_weights(seen, batch, (head,))) is not None:
-        rows = [pad(name, left, "right") + " " + "".join(map(pen.cell, weights[0, i].tolist())) for i, name in enumerate(queries)]
-        return "\n".join([title, "", *rows, "", pen.legend()])
-    side = min(width - 2, 96)
-    cells = map_cells(seen, batch, side, (head,))
-    if cells is None:
+        lines = _numbered_rows(weights[0], hidden, queries, keys, left, cell, pen)
+    elif left + 1 + 2 * len(keys) <= width and len(queries) <= 64 and (weights := exact_weights(seen, batch, (head,))) is not None:
+        lines = [pad(name, left, "right") + " " + "".join(map(pen.cell, weights[0, i].tolist())) for i, name in enumerate(queries)]
+    elif (cells := map_cells(seen, batch, min(width - 2, 96), (head,))) is not None:
+        lines = _blocks(cells[0].tolist(), pen)
+    else:
         raise ValueError(f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(64, 64)] or keep=True")
-    return "\n".join([title, "", *_blocks(cells[0].tolist(), pen), "", pen.legend()])
+    return "\n".join([title, "", *lines, "", pen.legend()])
+
+
+def _numbered_rows(
+    weights: Tensor, hidden: Tensor | None, queries: Sequence[str], keys: Sequence[str], left: int, cell: int, pen: Pen
+) -> list[str]:
+    """Weights (L, S) as a table of numbers in coloured cells, `cell` columns wide, with its words; masked cells are hatched."""
+    lines = [" " * (left + 1) + "".join(pad(key, cell, "centre") for key in keys)]
+    for i, name in enumerate(queries):
+        row = "".join(
+            pen.hatched(cell)
+            if hidden is not None and bool(hidden[i, j])
+            else pen.cell(weight, cell, (f"{weight:.2f}" + ("" if pen.colour else shade(weight))) if weight >= 0.005 else "·")
+            for j, weight in enumerate(weights[i].tolist())
+        )
+        lines.append(pad(name, left, "right") + " " + row)
+    return lines
 
 
 def words_text(
@@ -95,11 +101,11 @@ def words_text(
     if weights is None:
         raise ValueError(f"layer {layer} kept no queries and keys to colour words by; watch with keep=True")
     texts = TokenTexts(sighting, batch)
-    asking, keys = texts.of(seen, "query"), texts.of(seen, "key")
+    query_words, keys = texts.of(seen, "query"), texts.of(seen, "key")
     lines = []
-    for i in range(len(asking)) if queries is None else queries:
+    for i in range(len(query_words)) if queries is None else queries:
         own = -1 if seen.kind == "cross" else i + seen.query_pos.start - seen.key_pos.start
-        lead = [pen.current(asking[i].label) + " "] if own < 0 else []
+        lead = [pen.current(query_words[i].label) + " "] if own < 0 else []
         row = [pen.current(key.text) if k == own else pen.word(key.text, float(weights[0, i, k])) for k, key in enumerate(keys)]
         lines.append(" ".join(lead + row))
     return "\n".join([*lines, "", pen.legend() + "   " + pen.quiet(str(seen.proof))])
