@@ -149,7 +149,7 @@ class Table:
     def draw(self) -> None:
         """Bars of the ratios, on a log scale, with a mark at each target."""
         from regard.colours import blue, hexadecimal
-        from regard.sight.paper import blank, house_style, save_figure
+        from regard.plotting import blank, house_style, save_figure
 
         rows = [row for row in self.rows if row.ratio]
         if not rows:

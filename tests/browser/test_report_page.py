@@ -12,11 +12,11 @@ import torch
 
 from regard.colours import blue, hexadecimal
 from regard.models import Gpt, GptConfig
-from regard.sight.alignment_view import alignment_html
-from regard.sight.payload import build_payload
 from regard.sight.proof import Proof
-from regard.sight.report import page, to_html
 from regard.sight.sighting import Missed, Sighting
+from regard.sight.views.alignment import alignment_html
+from regard.sight.views.payload import build_payload
+from regard.sight.views.report import page, to_html
 from regard.sight.watch import watch
 from sightings import WORDS, long, translated, watched
 

@@ -31,7 +31,7 @@ def evaluate(
 
     try:
         if figure:
-            from ..sight.paper import figure_file
+            from ..plotting import figure_file
 
             figure_file(figure)  # before the work, not after it
         result = jobs[task](locate(model), test, beam, out, device)

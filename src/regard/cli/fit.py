@@ -43,7 +43,7 @@ def fit(
         raise typer.BadParameter('this needs scikit-learn: pip install "regard[regression]"') from error
     try:
         if out is not None:
-            from ..sight.paper import figure_file
+            from ..plotting import figure_file
 
             figure_file(out)  # before the work, not after it
         names, X, y = read_table(data, target, None if features is None else [name.strip() for name in features.split(",")])
@@ -157,7 +157,7 @@ def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out:
     import numpy as np
 
     from ..colours import HEADS, blue, hexadecimal
-    from ..sight.paper import blank, house_style, save_figure
+    from ..plotting import blank, house_style, save_figure
 
     X_fit, X_test, y_fit, y_test = split
     line, faint = hexadecimal(HEADS[0]), "#8a8a8a"

@@ -124,7 +124,7 @@ def _told(sighting: Sighting, seconds: float, alone: float | None, labels: Any) 
 
 
 def _drawn(sighting: Sighting, every: bool, head: str | None) -> str:
-    from ..sight.terminal_view import heads_text, pattern_text
+    from ..sight.views.terminal import heads_text, pattern_text
 
     parts = [heads_text(sighting)] if every else []
     if head is not None:

@@ -176,7 +176,7 @@ def _show(candidates: list[Translated], n_best: int) -> None:
 
 def _page(candidate: Translated, path: Path) -> None:
     from ..files import write_text
-    from ..sight.alignment_view import alignment_html
+    from ..sight.views.alignment import alignment_html
 
     if candidate.alignment is None:
         raise typer.BadParameter("there is no alignment to draw: the model has one fixed context, or the text is long", param_hint="--html")

@@ -60,7 +60,7 @@ def draw_growth(growth: Growth, path: Path) -> Path:
 
 def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
     from regard.colours import HEADS, hexadecimal
-    from regard.sight.paper import blank, house_style, save_figure
+    from regard.plotting import blank, house_style, save_figure
 
     colours = {"projections": HEADS[6]}
     with house_style([title]):

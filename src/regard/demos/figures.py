@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.colours import HEADS, blue, hexadecimal, ink, red
 from regard.demos.drawing import Bars, Board, Grid, Lines, Note, Picture, Table, Words
-from regard.sight.paper import blank, figure_file, house_style, ramp, save_figure
+from regard.plotting import blank, figure_file, house_style, ramp, save_figure
 from regard.terminal import table
 
 

@@ -1,9 +1,9 @@
-"""Look inside any model: watch its attention, change it, label its heads, draw what was seen. transformers is not imported here."""
+"""Inspect the attention of any model: watch it, change it, label its heads, draw it. transformers is not imported here."""
 
 from __future__ import annotations
 
+from .capture.transformers_calls import register
 from .change import change
-from .hugging_face import register
 from .labels import Labels, label_heads
 from .proof import Proof
 from .sighting import Head, Kept, Missed, Seen, Sighting

@@ -1,4 +1,4 @@
-"""regard.change: what if a head were silent, sharper, could not see the first tokens, or only near ones?
+"""regard.change: run a model with some heads muted, sharpened, or masked, and measure the effect on its output.
 
 Axes: B batch, h heads, L queries, S keys.
 """
@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 from ..kernels.spec import Spec, accumulator
 from ..masks import Mask, everything, per_head, prefix, window
-from .catching import Caught
+from .capture.captured import CapturedAttention
+from .capture.model_hooks import LayerCall, ModelHooks
 from .effect import Effect, Importance, Outcome, outcome, steady, track
-from .lens import Lens, Place
 
 
 @dataclass(frozen=True)
 class _Edit:
-    """One thing done to some heads of one layer."""
+    """One change to some heads of one layer."""
 
     layer: int | str
     heads: tuple[int, ...] | None  # None: all
@@ -38,19 +38,19 @@ class _Edit:
 
 
 class Heads:
-    """Some heads of one layer, to be changed. Every method gives the same heads back, so that changes can be chained."""
+    """Some heads of one layer, to be changed. Every method returns the same heads, so that changes can be chained."""
 
-    def __init__(self, lens: change, layer: int | str, heads: tuple[int, ...] | None = None) -> None:
-        self._lens, self._layer, self._heads = lens, layer, heads
+    def __init__(self, block: change, layer: int | str, heads: tuple[int, ...] | None = None) -> None:
+        self._block, self._layer, self._heads = block, layer, heads
 
     def head(self, index: int) -> Heads:
-        return Heads(self._lens, self._layer, (index,))
+        return Heads(self._block, self._layer, (index,))
 
     def heads(self, indices: Iterable[int]) -> Heads:
-        return Heads(self._lens, self._layer, tuple(indices))
+        return Heads(self._block, self._layer, tuple(indices))
 
     def mute(self) -> Heads:
-        """Replace what the heads say by zero."""
+        """Replace the output of the heads by zero."""
         return self._add("mute")
 
     def temperature(self, t: float) -> Heads:
@@ -72,11 +72,11 @@ class Heads:
         return self._add("window", n)
 
     def _add(self, what: str, value: float = 0.0) -> Heads:
-        self._lens.edits.append(_Edit(self._layer, self._heads, what, float(value)))
+        self._block.edits.append(_Edit(self._layer, self._heads, what, float(value)))
         return self
 
 
-class change(Lens):
+class change(ModelHooks):
     """Change a model's attention inside the block: `with regard.change(model) as c: c.layer(3).head(5).mute(); c.effect(inputs)`.
 
     Layers are counted as `regard.watch` counts them (or named by their module). Layers without a change run the model's own kernel.
@@ -95,7 +95,7 @@ class change(Lens):
         self.edits: list[_Edit] = []
         self._used: set[int | str] = set()
         self._paused = False
-        self._sizes: dict[int, int] = {}
+        self._head_counts: dict[int, int] = {}
 
     def __enter__(self) -> change:
         return self.open()
@@ -110,29 +110,29 @@ class change(Lens):
         return Heads(self, layer)
 
     def clear(self) -> None:
-        """Take all changes back."""
+        """Undo all changes."""
         self.edits.clear()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The model as it was, for a while."""
+        """The model without the changes, inside this block."""
         before, self._paused = self._paused, True
         try:
             yield
         finally:
             self._paused = before
 
-    def alter(self, caught: Caught, place: Place) -> None:
-        self._sizes[place.layer] = caught.spec.query.shape[1]
+    def alter(self, captured: CapturedAttention, call: LayerCall) -> None:
+        self._head_counts[call.layer] = captured.request.query.shape[1]
         if self._paused:
             return
         for edit in self.edits:
-            if edit.layer in (place.layer, place.name):
+            if edit.layer in (call.layer, call.name):
                 self._used.add(edit.layer)
-                _apply(edit, caught, place)
+                _apply(edit, captured, call)
 
     def effect(self, inputs: Any, before: Outcome | None = None) -> Effect:
-        """What the changes do to the model's output on some inputs (a dict, a tuple, or one argument)."""
+        """The effect of the changes on the model's output for some inputs (a dict, a tuple, or one argument)."""
         with torch.no_grad(), steady(self.model):
             if before is None:
                 with self.paused():
@@ -146,18 +146,18 @@ class change(Lens):
         """How much each head matters on some inputs: the effect of muting it alone, on top of the changes already made."""
         with torch.no_grad(), steady(self.model):
             before = outcome(self.model, inputs)
-        wanted = sorted(self._sizes) if layers is None else list(layers)
-        if unknown := [layer for layer in wanted if layer not in self._sizes]:
+        wanted = sorted(self._head_counts) if layers is None else list(layers)
+        if unknown := [layer for layer in wanted if layer not in self._head_counts]:
             raise IndexError(f"no such layer was run: {unknown}; the model has layers {self._known()}")
-        found: dict[tuple[int, int], Effect] = {}
-        every = [(layer, head) for layer in wanted for head in range(self._sizes[layer])]
-        for layer, head in track(every, "muting heads", progress):
+        effects: dict[tuple[int, int], Effect] = {}
+        heads = [(layer, head) for layer in wanted for head in range(self._head_counts[layer])]
+        for layer, head in track(heads, "muting heads", progress):
             self.edits.append(_Edit(layer, (head,), "mute"))
             try:
-                found[layer, head] = self.effect(inputs, before)
+                effects[layer, head] = self.effect(inputs, before)
             finally:
                 self.edits.pop()
-        return Importance(found)
+        return Importance(effects)
 
     def _unused(self) -> str:
         return ", ".join(str(edit.layer) for edit in self.edits if edit.layer not in self._used)
@@ -166,29 +166,31 @@ class change(Lens):
         return f"0 … {len(self._layers) - 1}" if self._layers else "none (it ran no attention that can be changed)"
 
 
-def _apply(edit: _Edit, caught: Caught, place: Place) -> None:
-    spec = caught.spec
-    h = spec.query.shape[1]
+def _apply(edit: _Edit, captured: CapturedAttention, call: LayerCall) -> None:
+    """Make one change to an attention that has not run yet."""
+    request = captured.request
+    h = request.query.shape[1]
     heads = range(h) if edit.heads is None else edit.heads
     if any(not 0 <= head < h for head in heads):
-        raise IndexError(f"{edit}: layer {place.layer} ({place.name}) has heads 0 … {h - 1}")
+        raise IndexError(f"{edit}: layer {call.layer} ({call.name}) has heads 0 … {h - 1}")
     if edit.what == "mute":
-        muted = torch.zeros(h, dtype=torch.bool, device=spec.query.device) if caught.muted is None else caught.muted.clone()
+        muted = torch.zeros(h, dtype=torch.bool, device=request.query.device) if captured.muted is None else captured.muted.clone()
         muted[list(heads)] = True
-        caught.muted = muted
+        captured.muted = muted
         return
-    caught.altered = True
+    captured.altered = True
     if edit.what == "temperature":
-        caught.spec = _cooled(spec, list(heads), edit.value)
+        captured.request = _with_temperature(request, list(heads), edit.value)
         return
-    hide: Mask = ~prefix(int(edit.value)) if edit.what == "forget" else window(int(edit.value), int(edit.value))
-    each = hide if edit.heads is None else per_head([hide if head in heads else everything() for head in range(h)])
-    caught.spec = dataclasses.replace(spec, mask=each if spec.mask is None else spec.mask & each)
+    visible: Mask = ~prefix(int(edit.value)) if edit.what == "forget" else window(int(edit.value), int(edit.value))
+    by_head = visible if edit.heads is None else per_head([visible if head in heads else everything() for head in range(h)])
+    captured.request = dataclasses.replace(request, mask=by_head if request.mask is None else request.mask & by_head)
 
 
-def _cooled(spec: Spec, heads: list[int], temperature: float) -> Spec:
-    dtype = accumulator(spec.query.dtype)
-    factor = torch.ones(spec.query.shape[1], dtype=dtype, device=spec.query.device)
+def _with_temperature(request: Spec, heads: list[int], temperature: float) -> Spec:
+    """The request with the scores of some heads divided by a temperature."""
+    dtype = accumulator(request.query.dtype)
+    factor = torch.ones(request.query.shape[1], dtype=dtype, device=request.query.device)
     factor[heads] = 1 / temperature
-    beta: Tensor = spec.beta * factor  # (h,)
-    return dataclasses.replace(spec, beta=beta, sinks=None if spec.sinks is None else spec.sinks * factor)
+    beta: Tensor = request.beta * factor  # (h,)
+    return dataclasses.replace(request, beta=beta, sinks=None if request.sinks is None else request.sinks * factor)

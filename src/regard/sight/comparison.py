@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from ..terminal import table
-from .summary import _numbers
+from .summary import head_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ class Comparison:
 
     def figure(self, layer: int | None = None, head: int | None = None, **options: Any) -> Figure:
         """Second − first as a picture, blue to orange: one head, or the heads that differ most. Options as `difference.difference`."""
-        from .difference import difference
+        from .views.difference import difference
 
         return difference(self, layer, head, **options)
 
@@ -65,12 +65,12 @@ def compare(first: Sighting, second: Sighting) -> Comparison:
         if b is None:
             continue
         apart = _pooled(a, b, pooled)
-        was, now = _numbers(a), _numbers(b)
+        before, after = head_numbers(a), head_numbers(b)
         for head in (head for head in a.head_ids if head in b.head_ids):
             i, j = a.head_ids.index(head), b.head_ids.index(head)
             row: dict[str, Any] = {"layer": a.layer, "call": a.call, "name": a.name, "head": head, "place": i}
-            for name in was.keys() & now.keys():
-                row |= {f"{name}_a": float(was[name][:, i].mean()), f"{name}_b": float(now[name][:, j].mean())}
+            for name in before.keys() & after.keys():
+                row |= {f"{name}_a": float(before[name][:, i].mean()), f"{name}_b": float(after[name][:, j].mean())}
             row["apart"] = None if apart is None else float(apart[i])
             rows.append(row)
     if not rows:

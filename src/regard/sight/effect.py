@@ -1,4 +1,4 @@
-"""What a change does to a model's output: the next token's distribution and the hidden state, before and after.
+"""The effect of a change on a model's output: the next token's distribution and the hidden state, before and after.
 
 Axes: B batch, L tokens, D width, V vocabulary.
 """
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Outcome(NamedTuple):
-    """What a model gave: logits (B, L, V) or (B, V) if it predicts, and hidden states (B, L, D)."""
+    """The output of a model: logits (B, L, V) or (B, V) if it predicts, and hidden states (B, L, D)."""
 
     logits: Tensor | None
     hidden: Tensor | None
@@ -39,8 +39,8 @@ class Effect:
     def of(before: Outcome, after: Outcome, inputs: Any) -> Effect:
         kl = cosine = None
         if before.logits is not None and after.logits is not None:
-            was, now = (x.double().log_softmax(-1) for x in (before.logits, after.logits))
-            kl = (was.exp() * (was - now)).sum(-1)
+            old, new = (x.double().log_softmax(-1) for x in (before.logits, after.logits))
+            kl = (old.exp() * (old - new)).sum(-1)
         if before.hidden is not None and after.hidden is not None:
             cosine = torch.cosine_similarity(before.hidden.double(), after.hidden.double(), dim=-1)
         shape = next((x.shape for x in (kl, cosine) if x is not None), None)
@@ -105,17 +105,17 @@ def outcome(model: nn.Module, inputs: Any) -> Outcome:
     last = getattr(model, "norm", None)  # our decoder's last norm: what the logits are read from
     hook = last.register_forward_hook(lambda module, args, out: hidden.append(out)) if isinstance(last, nn.Module) else None
     try:
-        found = run(model, inputs)
+        output = run(model, inputs)
     finally:
         if hook is not None:
             hook.remove()
-    if isinstance(found, Tensor):
-        return Outcome(found, hidden[-1]) if hidden else Outcome(None, found)
-    logits = getattr(found, "logits", None)
-    states = getattr(found, "decoder_hidden_states", None) or getattr(found, "hidden_states", None)
-    state = states[-1] if states else getattr(found, "last_hidden_state", None)
-    if state is None and isinstance(found, Sequence) and found and isinstance(found[0], Tensor):
-        state = found[0]
+    if isinstance(output, Tensor):
+        return Outcome(output, hidden[-1]) if hidden else Outcome(None, output)
+    logits = getattr(output, "logits", None)
+    states = getattr(output, "decoder_hidden_states", None) or getattr(output, "hidden_states", None)
+    state = states[-1] if states else getattr(output, "last_hidden_state", None)
+    if state is None and isinstance(output, Sequence) and output and isinstance(output[0], Tensor):
+        state = output[0]
     return Outcome(logits, state)
 
 

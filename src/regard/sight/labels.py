@@ -1,4 +1,4 @@
-"""regard.label_heads: what each head does, told from how it reads a text of random tokens said twice.
+"""regard.label_heads: label each head by what it does, from its attention on random tokens repeated once.
 
 Axes: B batch, h heads, n tokens of the repeated part, L queries.
 """
@@ -39,13 +39,13 @@ class Labels:
         return {head: self._labels(rows, head) for head in range(heads)}
 
     def _labels(self, rows: dict[str, list[float]], head: int) -> list[tuple[str, float]]:
-        found = [(label, scores[head]) for label, scores in rows.items() if scores[head] >= self.least]
-        return sorted(found, key=lambda pair: -pair[1])
+        labels = [(label, scores[head]) for label, scores in rows.items() if scores[head] >= self.least]
+        return sorted(labels, key=lambda pair: -pair[1])
 
     def __iter__(self) -> Iterator[tuple[int, int, str, float]]:
         """(layer, head, label, score) of every label carried, strongest first."""
-        found = [(layer, head, *pair) for layer in self.scores for head, pairs in self.of(layer).items() for pair in pairs]
-        return iter(sorted(found, key=lambda row: -row[3]))
+        carried = [(layer, head, *pair) for layer in self.scores for head, pairs in self.of(layer).items() for pair in pairs]
+        return iter(sorted(carried, key=lambda row: -row[3]))
 
     def __str__(self) -> str:
         rows = [["layer.head", *LABELS]]
@@ -82,13 +82,13 @@ def label_heads(model: nn.Module, *, length: int = 48, batch: int = 4, seed: int
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids
     named = hasattr(getattr(model, "config", None), "model_type")
-    with steady(model), watch(model, readings, keep=False) as seen:
+    with steady(model), watch(model, readings, keep=False) as sighting:
         model(**inputs) if named else model(ids)
-    if not len(seen):
-        told = "; ".join(f"{m.name}: {m.advice}" for m in seen.missed) or "it ran no attention"
-        raise ValueError(f"no head of {type(model).__name__} could be seen ({told})")
-    scores = {one.layer: _scores(one, n) for one in seen if one.call == 0}
-    return Labels(scores, {one.layer: one.name for one in seen}, least)
+    if not len(sighting):
+        reasons = "; ".join(f"{m.name}: {m.advice}" for m in sighting.missed) or "it ran no attention"
+        raise ValueError(f"no head of {type(model).__name__} could be seen ({reasons})")
+    scores = {one.layer: _scores(one, n) for one in sighting if one.call == 0}
+    return Labels(scores, {one.layer: one.name for one in sighting}, least)
 
 
 def repeated(model: nn.Module, length: int, batch: int, seed: int) -> tuple[Tensor, int]:
@@ -112,6 +112,7 @@ def repeated(model: nn.Module, length: int, batch: int, seed: int) -> tuple[Tens
 
 
 def _readings(ids: Tensor, n: int) -> list[Reading]:
+    """The readings the scores are computed from."""
     L = ids.shape[1]
     here = torch.arange(L)
     previous = At(here - 1)
@@ -122,6 +123,7 @@ def _readings(ids: Tensor, n: int) -> list[Reading]:
 
 
 def _scores(seen: Seen, n: int) -> dict[str, list[float]]:
+    """The score of every label, by head; see `label_heads`."""
     r = seen.readings
     L, S = len(seen.query_pos), len(seen.key_pos)
     near = [i for i, (a, b) in enumerate(r["distance"].offsets) if max(abs(a), abs(b)) <= NEAR]
@@ -130,7 +132,7 @@ def _scores(seen: Seen, n: int) -> dict[str, list[float]]:
         visible = (spans[..., 1] - spans[..., 0]).sum(-1)[0, 0]
     most = visible.to(r["entropy"]).clamp(min=1).log()
     share = r["entropy"][..., visible > 1] / most[visible > 1]
-    found = {
+    means = {
         "previous token": r["previous"][..., 1:].mean((0, 2)),
         "sink": r["sink"][..., 1:].mean((0, 2)),
         "local": r["distance"].mass[..., near].sum(-1).mean(0) - r["previous"].mean((0, 2)),
@@ -138,5 +140,5 @@ def _scores(seen: Seen, n: int) -> dict[str, list[float]]:
         "duplicate token": r["duplicate"][..., n + 1 :].mean((0, 2)),
         "uniform": share.mean((0, 2)),
     }
-    without = _MEANINGLESS.get(seen.kind, set())
-    return {label: [math.nan] * seen.heads if label in without else [float(x) for x in found[label]] for label in LABELS}
+    meaningless = _MEANINGLESS.get(seen.kind, set())
+    return {label: [math.nan] * seen.heads if label in meaningless else [float(x) for x in means[label]] for label in LABELS}

@@ -1,4 +1,4 @@
-"""The proof every sighting carries: the weights that were read sum to one and reproduce the model's own output.
+"""The check every sighting carries: the weights that were read sum to one and reproduce the model's own output.
 
 Axes: B batch, h heads, L queries, S keys, n sampled rows, dv value width.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..choices import Softmax
 from ..kernels.spec import Spec, accumulator
-from .zoom import Zoom
+from .recompute import WeightTile
 
 ROWS = 128  # sampled per head
 _ENTRIES = 1 << 21  # float64 numbers of a pattern held at once
@@ -40,26 +40,26 @@ class Proof:
 
 @torch.no_grad()
 def prove(
-    spec: Spec, *, lse: Tensor | None, mass: Tensor, output: Tensor | None, kernel: str, rows: Literal["sampled", "full"] = "sampled"
+    request: Spec, *, lse: Tensor | None, mass: Tensor, output: Tensor | None, kernel: str, rows: Literal["sampled", "full"] = "sampled"
 ) -> Proof:
-    """Check the weights of a Spec against an output (B, h, L, dv). mass (B, h, L) is Σp of each row, as the readings saw it."""
-    worst = _row_sum_error(spec, lse, mass)
-    L = spec.query.shape[2]
-    comparable = output is not None and not spec.dropout and (not spec.choice.hard) and L and spec.key.shape[2]
+    """Check the weights of a request against an output (B, h, L, dv). mass (B, h, L) is Σp of each row, as the kernel computed it."""
+    worst = _row_sum_error(request, lse, mass)
+    L = request.query.shape[2]
+    comparable = output is not None and not request.dropout and (not request.choice.hard) and L and request.key.shape[2]
     error, relative, peak, checked = math.nan, 0.0, 0.0, 0
     if comparable:
         assert output is not None
         chosen = range(L) if rows == "full" or L <= ROWS else sample(L)
-        error, relative, peak = _output_error(spec, lse, output, chosen)
+        error, relative, peak = _output_error(request, lse, output, chosen)
         checked = len(chosen)
     else:
         known = mass.new_zeros(()) if lse is None else lse[lse > -math.inf]
         peak = float(known.abs().max()) if known.numel() else 0.0
-    fine = torch.finfo(accumulator(spec.query.dtype)).eps
-    coarse = max(torch.finfo(x.dtype).eps for x in (spec.query, spec.value if output is None else output))
+    fine = torch.finfo(accumulator(request.query.dtype)).eps
+    coarse = max(torch.finfo(x.dtype).eps for x in (request.query, request.value if output is None else output))
     # Rounding of a score of size s moves its weight by eps·s: the bounds grow with the largest score and say so.
     holds = worst <= 64 * fine * (1 + peak) and relative <= 16 * coarse * (1 + peak)
-    return Proof(worst, error, checked, "" if spec.mask is None else repr(spec.mask), kernel, holds)
+    return Proof(worst, error, checked, "" if request.mask is None else repr(request.mask), kernel, holds)
 
 
 def sample(L: int, count: int = ROWS) -> list[int]:
@@ -69,32 +69,32 @@ def sample(L: int, count: int = ROWS) -> list[int]:
     return sorted({0, L - 1, *middle.tolist()})
 
 
-def _row_sum_error(spec: Spec, lse: Tensor | None, mass: Tensor) -> float:
+def _row_sum_error(request: Spec, lse: Tensor | None, mass: Tensor) -> float:
     if not mass.numel():
         return 0.0
-    if lse is None or not isinstance(spec.choice.distribution(), Softmax):
+    if lse is None or not isinstance(request.choice.distribution(), Softmax):
         return float((mass - (mass > 0).to(mass.dtype)).abs().max())
     wanted = (lse > -math.inf).to(mass.dtype)
-    if spec.sinks is not None:
-        wanted = wanted - (spec.sinks.view(1, -1, 1) - lse).exp()  # the sink's share is not in Σp
+    if request.sinks is not None:
+        wanted = wanted - (request.sinks.view(1, -1, 1) - lse).exp()  # the sink's share is not in Σp
     return float((mass - wanted).abs().max()) if not bool(lse.isnan().any()) else math.nan
 
 
-def _output_error(spec: Spec, lse: Tensor | None, output: Tensor, chosen: range | list[int]) -> tuple[float, float, float]:
+def _output_error(request: Spec, lse: Tensor | None, output: Tensor, chosen: range | list[int]) -> tuple[float, float, float]:
     """The largest error, the largest error over Σ p·max|v|, and the largest score in size, on some rows of all heads."""
-    B, h, _, S = spec.sizes
+    B, h, _, S = request.sizes
     step = max(1, _ENTRIES // max(1, S))  # rows at once
     error = relative = peak = 0.0
     for first in range(0, len(chosen), step):
         rows = chosen[first : first + step]
-        zoom = Zoom(spec, rows, range(S))
+        tile = WeightTile(request, rows, range(S))
         together = len(rows) * S * B * h <= _ENTRIES
         parts = [(slice(None), list(range(h)))] if together else [(slice(b, b + 1), [i]) for b in range(B) for i in range(h)]
         for batch, heads in parts:
-            p, high = zoom.weights(batch, heads, lse)
-            value = spec.value[batch][:, [i // spec.group for i in heads]].to(zoom.dtype)
+            p, high = tile.weights(batch, heads, lse)
+            value = request.value[batch][:, [i // request.group for i in heads]].to(tile.dtype)
             value = value if bool(value.sum().isfinite()) else value.nan_to_num(0, 0, 0)
-            off = (p @ value - output[batch][:, :, zoom.index][:, heads].to(zoom.dtype)).abs().amax(-1)  # (B, h, n)
+            off = (p @ value - output[batch][:, :, tile.index][:, heads].to(tile.dtype)).abs().amax(-1)  # (B, h, n)
             size = (p @ value.abs().amax(-1, keepdim=True)).squeeze(-1)  # no output of the row can be larger
             worst = float(off.max())
             if math.isnan(worst):

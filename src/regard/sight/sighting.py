@@ -1,4 +1,4 @@
-"""What was seen of a model's attention: per layer, call and head, exact, with its proof; and the exact zoom.
+"""A sighting: what `watch` recorded of a model's attention, by layer, call and head, with its proof and exact weights on demand.
 
 Axes: B batch, h heads, L queries, S keys, l rows and s columns of a tile.
 """
@@ -18,7 +18,7 @@ from torch import Tensor
 from ..kernels.spec import Spec
 from ..masks import Mask
 from .proof import Proof
-from .zoom import Zoom
+from .recompute import WeightTile
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Missed(NamedTuple):
-    """An attention that ran and could not be seen: which module, what gave it away, what to do."""
+    """An attention that ran and could not be captured: its module, the shape that gave it away, and what to do."""
 
     name: str
     shape: tuple[int, ...]
@@ -44,40 +44,40 @@ class Kept:
     def of(spec: Spec, lse: Tensor | None) -> Kept:
         """Copies, so that a cache written in place or a fused projection's storage is not held on to."""
 
-        def own(x: Tensor) -> Tensor:
+        def copy(x: Tensor) -> Tensor:
             return x.detach().clone(memory_format=torch.contiguous_format)
 
-        def maybe(x: Any) -> Any:
+        def detached(x: Any) -> Any:
             return x.detach() if isinstance(x, Tensor) else x
 
-        key = own(spec.key)
-        found = dataclasses.replace(
+        key = copy(spec.key)
+        request = dataclasses.replace(
             spec,
-            query=own(spec.query),
+            query=copy(spec.query),
             key=key,
             value=key[..., :0],
-            key_bias=maybe(spec.key_bias),
-            bias=maybe(spec.bias),
-            beta=maybe(spec.beta),
-            sinks=maybe(spec.sinks),
+            key_bias=detached(spec.key_bias),
+            bias=detached(spec.bias),
+            beta=detached(spec.beta),
+            sinks=detached(spec.sinks),
             row_shift=None,
             uniform=None,
             readings=(),
         )
-        return Kept(found, None if lse is None else lse.detach())
+        return Kept(request, None if lse is None else lse.detach())
 
     @property
     def bytes(self) -> int:
-        """What keeping it costs."""
-        held = (self.spec.query, self.spec.key, self.spec.bias, self.lse)
-        return sum(x.numel() * x.element_size() for x in held if isinstance(x, Tensor))
+        """The memory it takes."""
+        tensors = (self.spec.query, self.spec.key, self.spec.bias, self.lse)
+        return sum(x.numel() * x.element_size() for x in tensors if isinstance(x, Tensor))
 
     @torch.no_grad()
     def tile(self, head: int, rows: range, cols: range, batch: int) -> Tensor:
         """Weights (l, s) of one head."""
         if not len(rows) or not len(cols):
             return torch.zeros(len(rows), len(cols))
-        p, _ = Zoom(self.spec, rows, cols).weights(slice(batch, batch + 1), [head], self.lse)
+        p, _ = WeightTile(self.spec, rows, cols).weights(slice(batch, batch + 1), [head], self.lse)
         return p[0, 0].float()
 
 
@@ -109,12 +109,12 @@ class Head:
         B, _, L, S = kept.spec.sizes
         if not -B <= batch < B:
             raise IndexError(f"batch {batch} asked of {B}")
-        return kept.tile(self.index, range(L)[_plain(rows)], range(S)[_plain(cols)], batch % B)
+        return kept.tile(self.index, range(L)[_as_slice(rows)], range(S)[_as_slice(cols)], batch % B)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """One attention of one call: what was read off it, and the proof.
+    """One attention of one call: the readings of its weights, and the proof.
 
     Readings hold tensors shaped (B, h, …). query_pos and key_pos are the positions in the text that rows and columns stand for.
     """
@@ -156,10 +156,10 @@ class Seen:
 
 @dataclass(eq=False, repr=False)
 class Sighting(Sequence[Seen]):
-    """Everything `regard.watch` saw, in the order it happened: `sighting[3]` is the fourth attention (layer 3 of one forward pass).
+    """Every attention `regard.watch` recorded, in the order it ran: `sighting[3]` is the fourth attention (layer 3 of one forward pass).
 
     tokens: one list of pieces per batch item, of the text the queries come from; source_tokens: of an encoder–decoder's source.
-    missed: attention that ran unseen, by name, with what to do.
+    missed: attention that ran and could not be captured, by name, with what to do.
     """
 
     model: str = ""
@@ -192,7 +192,7 @@ class Sighting(Sequence[Seen]):
 
     @property
     def kept_bytes(self) -> int:
-        """What the kept queries and keys cost."""
+        """The memory the kept queries and keys take."""
         return sum(seen.kept.bytes for seen in self._all if seen.kept is not None)
 
     @property
@@ -208,7 +208,7 @@ class Sighting(Sequence[Seen]):
         return Proof(worst, max(errors, default=math.nan), min(p.rows_checked for p in proofs), shown, self.kernel, holds)
 
     def find(self, layer: int, call: int = 0) -> Seen:
-        """The seen attention of a layer at one of its calls (0 the first; −1 the last)."""
+        """The attention of a layer at one of its calls (0 the first; −1 the last)."""
         calls = [seen for seen in self._all if seen.layer == layer]
         if not calls:
             raise IndexError(f"layer {layer} was not seen; there are {_list(sorted({seen.layer for seen in self._all}))}")
@@ -221,9 +221,9 @@ class Sighting(Sequence[Seen]):
         return self.find(layer, call).head(head)
 
     def with_labels(self, labels: Labels) -> Sighting:
-        """The same, with what `regard.label_heads` found written on each head."""
-        known = [dataclasses.replace(seen, labels=labels.of(seen.layer) or None) for seen in self._all]
-        return dataclasses.replace(self, _all=known)
+        """A copy with the labels of `regard.label_heads` on each head."""
+        labelled = [dataclasses.replace(seen, labels=labels.of(seen.layer) or None) for seen in self._all]
+        return dataclasses.replace(self, _all=labelled)
 
     def rollout(self, queries: Iterable[int] = (-1,), *, batch: int = 0, residual: float = 0.5, call: int = 0) -> Tensor:
         """How much each input token reaches some queries through all layers: (n, S); see :func:`regard.sight.rollout.rollout`."""
@@ -268,13 +268,13 @@ class Sighting(Sequence[Seen]):
         return describe(self)
 
     def _repr_html_(self) -> str:
-        from .report import to_html
+        from .views.report import to_html
 
         return to_html(self)
 
 
-def _plain(given: slice | int) -> slice:
-    return given if isinstance(given, slice) else slice(given, given + 1 or None)
+def _as_slice(index: slice | int) -> slice:
+    return index if isinstance(index, slice) else slice(index, index + 1 or None)
 
 
 def _of_head(value: Any, place: int) -> Any:

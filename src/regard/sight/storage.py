@@ -1,4 +1,4 @@
-"""Sightings on disk: safetensors for all of it, JSON for a summary; pictures are drawn by their own rooms."""
+"""Save and load sightings: safetensors for all of it, JSON for a summary; HTML and figures are written by `views`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
         text = json.dumps(as_json(sighting), ensure_ascii=False, indent=1, allow_nan=False)
         write_text(path, text + "\n")
     elif ending == ".html":
-        from .report import write_html
+        from .views.report import write_html
 
         write_html(sighting, path)
     elif ending in _PICTURES:
-        from .figures import write_figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from .views.figures import write_figure
 
         write_figure(sighting, path)
     else:
@@ -49,20 +49,20 @@ def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
 
 
 def as_json(sighting: Sighting) -> dict[str, Any]:
-    """The model, its tokens, what was missed, every call's proof, and the summary table."""
+    """The model, its tokens, what could not be captured, every call's proof, and the summary table."""
     return {
         "format": FORMAT,
         "model": sighting.model,
         "tokens": sighting.tokens,
         "source_tokens": sighting.source_tokens,
         "missed": [missed._asdict() for missed in sighting.missed],
-        "calls": [_about(seen) for seen in sighting],
+        "calls": [_header(seen) for seen in sighting],
         "heads": [{k: finite(v) if isinstance(v, float) else v for k, v in row.items()} for row in summary(sighting)],
     }
 
 
-def _about(seen: Seen) -> dict[str, Any]:
-    """What a call is, without its tensors."""
+def _header(seen: Seen) -> dict[str, Any]:
+    """One call without its tensors."""
     proof = {k: finite(v) if isinstance(v, float) else v for k, v in dataclasses.asdict(seen.proof).items()}
     labels = None if seen.labels is None else {str(head): pairs for head, pairs in seen.labels.items()}
     return {
@@ -78,18 +78,18 @@ def _write_tensors(sighting: Sighting, path: Path, kept: bool) -> None:
     tensors: dict[str, Tensor] = {}
     calls = []
     for number, seen in enumerate(sighting):
-        about = _about(seen)
-        about["readings"] = {name: _put(value, f"{number}.{name}", tensors) for name, value in seen.readings.items()}
-        about["mask"] = _put_mask(seen, number, tensors)
-        about["kept"] = _put_kept(seen, number, tensors) if kept else None
-        calls.append(about)
-    top = {name: getattr(sighting, name) for name in ("model", "tokens", "source_tokens")}
-    header = {**top, "missed": [missed._asdict() for missed in sighting.missed], "calls": calls}
-    save_file(tensors, path, metadata={"format": FORMAT, "sighting": json.dumps(header, ensure_ascii=False, allow_nan=False)})
+        header = _header(seen)
+        header["readings"] = {name: _put(value, f"{number}.{name}", tensors) for name, value in seen.readings.items()}
+        header["mask"] = _put_mask(seen, number, tensors)
+        header["kept"] = _put_kept(seen, number, tensors) if kept else None
+        calls.append(header)
+    whole = {name: getattr(sighting, name) for name in ("model", "tokens", "source_tokens")}
+    whole |= {"missed": [missed._asdict() for missed in sighting.missed], "calls": calls}
+    save_file(tensors, path, metadata={"format": FORMAT, "sighting": json.dumps(whole, ensure_ascii=False, allow_nan=False)})
 
 
 def _put(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """Lay a reading's tensors into the file; what is needed to build it again."""
+    """Add a reading's tensors to the file; returns what is needed to build it again."""
     if isinstance(value, Tensor):
         tensors[name] = value.detach().clone(memory_format=torch.contiguous_format)
         return {"tensor": name}
@@ -118,10 +118,9 @@ def _put_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str, 
     spec = kept.spec
     if (spec.mask is not None and f"{number}.mask" not in tensors) or not isinstance(spec.bias, Tensor | None):
         return None
-    held = {"query": spec.query, "key": spec.key, "lse": kept.lse, "bias": spec.bias, "key_bias": spec.key_bias}
-    held["beta"] = spec.beta if isinstance(spec.beta, Tensor) else None
-    stored = {name: x for name, x in held.items() if x is not None}
-    tensors |= {f"{number}.kept.{name}": x.detach().contiguous().clone() for name, x in stored.items()}
+    parts = {"query": spec.query, "key": spec.key, "lse": kept.lse, "bias": spec.bias, "key_bias": spec.key_bias}
+    parts["beta"] = spec.beta if isinstance(spec.beta, Tensor) else None
+    tensors |= {f"{number}.kept.{name}": x.detach().contiguous().clone() for name, x in parts.items() if x is not None}
     return {"scale": spec.scale, "cap": spec.cap, "beta": None if isinstance(spec.beta, Tensor) else spec.beta}
 
 
@@ -130,38 +129,40 @@ def load(path: Path) -> Sighting:
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
-        about = file.metadata() or {}
-        if about.get("format") != FORMAT:
-            raise ValueError(f"{path} is not a sighting of this version (format {about.get('format')!r}, expected {FORMAT!r})")
+        metadata = file.metadata() or {}
+        if metadata.get("format") != FORMAT:
+            raise ValueError(f"{path} is not a sighting of this version (format {metadata.get('format')!r}, expected {FORMAT!r})")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header = json.loads(about["sighting"])
+    header = json.loads(metadata["sighting"])
     missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
-    found = [_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
-    return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, found)
+    calls = [_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
+    return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, calls)
 
 
-def _seen(number: int, about: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:
-    mask = from_spans(tensors[f"{number}.mask"]) if about["mask"] else None
-    labels = about["labels"]
-    proof: dict[str, Any] = {k: float("nan") if v is None else v for k, v in about["proof"].items()}
+def _seen(number: int, header: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:
+    """One call, from its header and the tensors of the file."""
+    mask = from_spans(tensors[f"{number}.mask"]) if header["mask"] else None
+    labels = header["labels"]
+    proof: dict[str, Any] = {k: float("nan") if v is None else v for k, v in header["proof"].items()}
     return Seen(
-        layer=about["layer"],
-        call=about["call"],
-        name=about["name"],
-        kind=about["kind"],
-        heads=len(about["head_ids"]),
-        query_pos=range(*about["query_pos"]),
-        key_pos=range(*about["key_pos"]),
+        layer=header["layer"],
+        call=header["call"],
+        name=header["name"],
+        kind=header["kind"],
+        heads=len(header["head_ids"]),
+        query_pos=range(*header["query_pos"]),
+        key_pos=range(*header["key_pos"]),
         mask=mask,
-        readings={name: _get(value, tensors) for name, value in about["readings"].items()},
+        readings={name: _get(value, tensors) for name, value in header["readings"].items()},
         proof=Proof(**proof),
-        kept=None if about["kept"] is None else _kept(number, about["kept"], mask, tensors),
+        kept=None if header["kept"] is None else _kept(number, header["kept"], mask, tensors),
         labels=None if labels is None else {int(head): [(label, score) for label, score in pairs] for head, pairs in labels.items()},
-        head_ids=tuple(about["head_ids"]),
+        head_ids=tuple(header["head_ids"]),
     )
 
 
 def _get(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """A reading, as `_put` took it apart."""
     if "tensor" in value:
         return tensors[value["tensor"]]
     if "tuple" in value:
@@ -172,13 +173,13 @@ def _get(value: Any, tensors: dict[str, Tensor]) -> Any:
     return tuple(tuple(x) if isinstance(x, list) else x for x in plain) if isinstance(plain, list) else plain
 
 
-def _kept(number: int, about: dict[str, Any], mask: Mask | None, tensors: dict[str, Tensor]) -> Kept:
-    def held(name: str) -> Tensor | None:
+def _kept(number: int, numbers: dict[str, Any], mask: Mask | None, tensors: dict[str, Tensor]) -> Kept:
+    def stored(name: str) -> Tensor | None:
         return tensors.get(f"{number}.kept.{name}")
 
-    query, key, beta = tensors[f"{number}.kept.query"], tensors[f"{number}.kept.key"], held("beta")
+    query, key, beta = tensors[f"{number}.kept.query"], tensors[f"{number}.kept.key"], stored("beta")
     spec = Spec(
-        query, key, key[..., :0], Softmax(), scale=about["scale"], cap=about["cap"], key_bias=held("key_bias"), mask=mask,
-        bias=held("bias"), beta=about["beta"] if beta is None else beta,
+        query, key, key[..., :0], Softmax(), scale=numbers["scale"], cap=numbers["cap"], key_bias=stored("key_bias"), mask=mask,
+        bias=stored("bias"), beta=numbers["beta"] if beta is None else beta,
     )  # fmt: skip
     return Kept(spec, tensors[f"{number}.kept.lse"])

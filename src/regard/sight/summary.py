@@ -17,7 +17,7 @@ def summary(sighting: Sighting) -> list[dict[str, Any]]:
     """One row per call, batch item and head: readings averaged over the queries that see anything."""
     rows: list[dict[str, Any]] = []
     for seen in sighting:
-        numbers = _numbers(seen)
+        numbers = head_numbers(seen)
         B = seen.shape[0]
         for b in range(B):
             for place, head in enumerate(seen.head_ids):
@@ -36,27 +36,27 @@ def summary(sighting: Sighting) -> list[dict[str, Any]]:
     return rows
 
 
-def _numbers(seen: Seen) -> dict[str, Tensor]:
-    """Every reading that has a mean over queries, (B, h)."""
-    found: dict[str, Tensor] = {}
+def head_numbers(seen: Seen) -> dict[str, Tensor]:
+    """Every reading that is one number a head, most of them means over queries: (B, h)."""
+    numbers: dict[str, Tensor] = {}
     readings = seen.readings
     if "entropy" in readings:
-        found["entropy"] = readings["entropy"].mean(-1)
+        numbers["entropy"] = readings["entropy"].mean(-1)
     if "sink" in readings:
-        found["sink"] = readings["sink"].mean(-1)
+        numbers["sink"] = readings["sink"].mean(-1)
     if "top" in readings:
-        found["heaviest"] = readings["top"].weights[..., 0].mean(-1)
+        numbers["heaviest"] = readings["top"].weights[..., 0].mean(-1)
     if "max_logit" in readings:
-        found["max_logit"] = readings["max_logit"].amax(-1)
+        numbers["max_logit"] = readings["max_logit"].amax(-1)
     if "distance" in readings:
-        found["distance"] = mean_distance(readings["distance"])
+        numbers["distance"] = mean_distance(readings["distance"])
     if "value_norm" in readings:
-        found["value_norm"] = readings["value_norm"].by_query.mean(-1)
-    return found
+        numbers["value_norm"] = readings["value_norm"].by_query.mean(-1)
+    return numbers
 
 
 def mean_distance(profile: Any) -> Tensor:
-    """How far a head looks on average, in positions, (B, h): each bin of offsets counts by its middle."""
+    """The mean distance from query to key, in positions, (B, h): each bin of offsets counts by its middle."""
     mass = profile.mass
     middle = mass.new_tensor([abs(a + b) / 2 for a, b in profile.offsets])
     return (mass * middle).sum(-1) / mass.sum(-1).clamp(min=1e-12)  # type: ignore[no-any-return]
@@ -92,7 +92,7 @@ def _by_query(seen: Seen, pandas: Any) -> Any:
 
 
 def describe(sighting: Sighting, most: int = 40) -> str:
-    """A few lines a reader can take in: what ran, the proof, the heads of each layer, what was missed."""
+    """The sighting in a few lines: what ran, the proof, the means of each layer, what could not be captured."""
     if not len(sighting):
         return f"Sighting of {sighting.model}: nothing seen yet" + _missed(sighting)
     first = sighting[0]
@@ -105,7 +105,7 @@ def describe(sighting: Sighting, most: int = 40) -> str:
     rows = [["layer", "kind", "entropy", "heaviest", "sink", "distance", "name"]]
     shown = [seen for seen in sighting if seen.call == 0]
     for seen in shown[:most]:
-        numbers = {name: float(value.mean()) for name, value in _numbers(seen).items()}
+        numbers = {name: float(value.mean()) for name, value in head_numbers(seen).items()}
         cells = [f"{numbers[name]:.2f}" if name in numbers else "" for name in ("entropy", "heaviest", "sink", "distance")]
         rows.append([str(seen.layer), seen.kind, *cells, seen.name])
     lines.append(table(rows))

@@ -1,4 +1,4 @@
-"""regard.watch: see the attention of any PyTorch model, at any length, without the N×N matrix.
+"""regard.watch: observe the attention of any PyTorch model, at any length, without the N×N matrix.
 
 Axes: B batch, h heads, L queries, S keys.
 """
@@ -16,34 +16,34 @@ from torch import Tensor, nn
 
 from ..kernels.spec import Result, Spec
 from ..readings import Distance, Entropy, MaxLogit, Pooled, Profile, Reading, Received, Sink, TopK, ValueNorm
-from .catching import Caught, choose
-from .lens import Lens, Place, ids_of
-from .proof import prove
+from .capture.captured import CapturedAttention, execute
+from .capture.model_hooks import LayerCall, ModelHooks
+from .capture.token_ids import ForwardIds, continues, ids_of_call, token_strings
+from .proof import Proof, prove
 from .sighting import Kept, Seen, Sighting
-from .tokens import pieces
 
 KEEP_BYTES = 256_000_000
-_CROSS = ("cross", "encoder_attn", "encdec", "enc_dec", "multihead_attn")
+_CROSS_NAMES = ("cross", "encoder_attn", "encdec", "enc_dec", "multihead_attn")
 
 
 def default_readings() -> list[Reading]:
-    """What is read when nothing else is asked for."""
+    """The readings `watch` takes by default."""
     return [Entropy(), Received(), TopK(4), Distance(), Sink(), MaxLogit(), ValueNorm(), Pooled(64, 64)]
 
 
-class watch(Lens):
-    """See every attention a model makes inside the block: `with regard.watch(model) as seen: model(**inputs)`.
+class watch(ModelHooks):
+    """Observe every attention a model computes inside the block: `with regard.watch(model) as seen: model(**inputs)`.
 
-    Catches, without changes to the model: transformers models, anything that calls F.scaled_dot_product_attention,
-    nn.MultiheadAttention and the nn.Transformer layers, and our own layers. Attention that cannot be seen is named in `seen.missed`.
+    Captures, without changes to the model: transformers models, anything that calls F.scaled_dot_product_attention,
+    nn.MultiheadAttention and the nn.Transformer layers, and our own layers. Attention that cannot be captured is named in `seen.missed`.
 
-    readings: what to read off the weights (default: entropy, received, top, distance, sink, max_logit, value_norm, pooled).
-    layers, heads: numbers to look at; all by default. Layers are counted in the order they run.
+    readings: what to compute from the weights (default: entropy, received, top, distance, sink, max_logit, value_norm, pooled).
+    layers, heads: their numbers; all by default. Layers are counted in the order they run.
     kernel: "auto" runs the model's attention on our kernels and reads on the way; "own" leaves the model's own kernel in place, so that
     outputs are the same to the bit, and reads beside it; or the name of one of our kernels. The fast path of nn.TransformerEncoderLayer
     is off inside the block either way, so its bits may differ from those of an unwatched fast path.
     proof: "sampled" checks 128 rows a head against the model's output in float64, "full" all of them.
-    keep: how many bytes of queries and keys to keep for the exact zoom (True: all, False: none).
+    keep: how many bytes of queries and keys to keep for recomputing exact weights (True: all, False: none).
     tokenizer: of transformers, to write tokens as words; or pass `tokens`, one list per batch item.
 
     >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
@@ -71,7 +71,7 @@ class watch(Lens):
         super().__init__(model)
         if proof not in ("sampled", "full"):
             raise ValueError(f"proof is {proof!r}; pass 'sampled' (128 rows a head) or 'full' (every row)")
-        self.borrows = kernel != "own"
+        self.uses_regard_kernels = kernel != "own"
         self._readings = list(default_readings() if readings is None else readings)
         names = [reading.name for reading in self._readings]
         if len(set(names)) < len(names):
@@ -79,12 +79,12 @@ class watch(Lens):
         self._layers_wanted = None if layers is None else set(layers)
         self._heads_wanted = None if heads is None else sorted(set(heads))
         self._kernel, self._proof = kernel, proof
-        self._room = int(keep) if not isinstance(keep, bool) else (1 << 62 if keep else 0)
+        self._bytes_left = int(keep) if not isinstance(keep, bool) else (1 << 62 if keep else 0)
         self._tokenizer = tokenizer
-        self._passes: list[tuple[Tensor | None, Tensor | None, int]] = []  # ids, source ids, how many were seen before
+        self._passes: list[tuple[ForwardIds, int]] = []  # of each forward pass: its ids, and how many attentions came before it
         self._kinds: dict[int, str] = {}
         self.sighting = Sighting(model=type(model).__name__, tokens=tokens)
-        self._given_tokens = tokens is not None
+        self._tokens_known = tokens is not None
 
     def __enter__(self) -> Sighting:
         self.open()
@@ -93,106 +93,102 @@ class watch(Lens):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
         self.sighting.missed = self.missed
-        if not self._given_tokens:
+        if not self._tokens_known:
             self._write_tokens()
 
-    def began(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        ids, source = ids_of(args, kwargs)
-        self._passes.append((ids, source, len(self.sighting)))
+    def forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._passes.append((ids_of_call(args, kwargs), len(self.sighting)))
 
-    def see(self, caught: Caught, place: Place) -> Result | None:
-        if self._layers_wanted is not None and place.layer not in self._layers_wanted:
+    def observe(self, captured: CapturedAttention, call: LayerCall) -> Result | None:
+        if self._layers_wanted is not None and call.layer not in self._layers_wanted:
             return None
-        mass = _Mass()
-        readings = (*(r for r in self._readings if not isinstance(r, Distance)), mass.distance)
-        spec = dataclasses.replace(caught.spec, readings=readings, wants_lse=True)
-        if self.borrows and not (caught.beside or caught.spec.readings):
-            kernel = choose(spec, self._kernel)[0]
-            result = looked = kernel.run(spec)
-            name = kernel.name
-        else:
-            result = caught.run()
-            spec = dataclasses.replace(spec, dropout=0.0)
+        row_mass = _RowMass()
+        readings = (*(r for r in self._readings if not isinstance(r, Distance)), row_mass.distance)
+        request = dataclasses.replace(captured.request, readings=readings, wants_lse=True)
+        if self.uses_regard_kernels and not (captured.output_exists or captured.request.readings):
+            read, kernel = execute(request, self._kernel)
+            result = dataclasses.replace(read, readings={})
+        else:  # the model's own kernel, then ours on the same inputs for the readings
+            result, original_kernel = captured.run()
             with torch.no_grad():
-                kernel = choose(spec, "auto" if self._kernel == "own" else self._kernel)[0]
-                looked = kernel.run(spec)
-            name = f"{caught.own_name}, read beside it by {kernel.name}"
-        self._record(caught, place, spec, looked, result.output.detach(), name, mass)
-        return result if result is not looked else dataclasses.replace(result, readings={})
-
-    def _record(self, caught: Caught, place: Place, spec: Spec, looked: Result, output: Tensor, kernel: str, mass: _Mass) -> None:
-        lse = None if looked.lse is None else looked.lse.detach()
-        assert mass.rows is not None
-        spec = dataclasses.replace(spec, dropout=caught.spec.dropout)
-        proof = prove(spec, lse=lse, mass=mass.rows, output=output, kernel=kernel, rows=self._proof)
+                read, kernel = execute(dataclasses.replace(request, dropout=0.0), "auto" if self._kernel == "own" else self._kernel)
+            kernel = f"{original_kernel}, read beside it by {kernel}"
+        lse = None if read.lse is None else read.lse.detach()
+        assert row_mass.rows is not None
+        proof = prove(request, lse=lse, mass=row_mass.rows, output=result.output.detach(), kernel=kernel, rows=self._proof)
         if not proof.holds:
-            warnings.warn(f"the proof of layer {place.layer} ({place.name}) does not hold: {proof}", stacklevel=2)
+            warnings.warn(f"the proof of layer {call.layer} ({call.name}) does not hold: {proof}", stacklevel=2)
+        self._record(captured, call, request, read, lse, proof)
+        return result
+
+    def _record(self, captured: CapturedAttention, call: LayerCall, request: Spec, read: Result, lse: Tensor | None, proof: Proof) -> None:
+        """Append what was read to the sighting."""
+        B, h, L, S = request.sizes
+        head_ids = tuple(range(h)) if self._heads_wanted is None else tuple(i for i in self._heads_wanted if i < h)
         wanted = {r.name for r in self._readings}
-        readings = {name: value for name, value in looked.readings.items() if name in wanted}
-        B, h, L, S = spec.sizes
-        chosen = tuple(range(h)) if self._heads_wanted is None else tuple(i for i in self._heads_wanted if i < h)
-        if len(chosen) < h:
-            readings = {name: _of_heads(value, chosen, (B, h)) for name, value in readings.items()}
-        kind = self._kind(caught, place, spec)
-        first = S - L if caught.query_at is None else caught.query_at - caught.key_at
-        first = place.step if kind == "cross" else max(first, 0)
+        readings = {name: value for name, value in read.readings.items() if name in wanted}
+        if len(head_ids) < h:
+            readings = {name: _of_heads(value, head_ids, (B, h)) for name, value in readings.items()}
+        kind = self._kind_of_layer(captured, call, request)
+        offset = S - L if captured.query_start is None else captured.query_start - captured.key_start
+        first = captured.key_start + (call.step if kind == "cross" else max(offset, 0))
         seen = Seen(
-            layer=place.layer,
-            call=place.call,
-            name=place.name,
+            layer=call.layer,
+            call=call.call,
+            name=call.name,
             kind=kind,
-            heads=len(chosen),
-            query_pos=range(caught.key_at + first, caught.key_at + first + L),
-            key_pos=range(caught.key_at, caught.key_at + S),
-            mask=spec.mask,
+            heads=len(head_ids),
+            query_pos=range(first, first + L),
+            key_pos=range(captured.key_start, captured.key_start + S),
+            mask=request.mask,
             readings=readings,
             proof=proof,
-            kept=self._keep(spec, lse),
-            head_ids=chosen,
+            kept=self._keep(request, lse),
+            head_ids=head_ids,
         )
-        at = len(self.sighting)
+        index = len(self.sighting)
         self.sighting._all.append(seen)
-        if caught.beside:
-            caught.checks.append(lambda error: self._amend(at, error))
+        if captured.output_exists:
+            captured.error_listeners.append(lambda error: self._add_error(index, error))
 
-    def _amend(self, at: int, error: float) -> None:
-        """The layer's own output was made apart from what was looked at: the larger of the two errors counts."""
-        seen = self.sighting[at]
+    def _add_error(self, index: int, error: float) -> None:
+        """The layer's own output was computed apart from what was read: the larger of the two errors counts."""
+        seen = self.sighting[index]
         proof = dataclasses.replace(seen.proof, output_error=max(seen.proof.output_error, error))
-        self.sighting._all[at] = dataclasses.replace(seen, proof=proof)
+        self.sighting._all[index] = dataclasses.replace(seen, proof=proof)
 
-    def _keep(self, spec: Spec, lse: Tensor | None) -> Kept | None:
-        parts = (spec.query, spec.key, spec.bias, lse)
+    def _keep(self, request: Spec, lse: Tensor | None) -> Kept | None:
+        """Queries, keys and lse, while they fit in the bytes that are left."""
+        parts = (request.query, request.key, request.bias, lse)
         cost = sum(x.numel() * x.element_size() for x in parts if isinstance(x, Tensor))
-        if cost > self._room:
+        if cost > self._bytes_left:
             return None
-        self._room -= cost
-        return Kept.of(spec, lse)
+        self._bytes_left -= cost
+        return Kept.of(request, lse)
 
-    def _kind(self, caught: Caught, place: Place, spec: Spec) -> str:
-        """What a layer is, decided by its first call: a later step of a generation has one query and no mask to tell it by."""
-        if place.layer not in self._kinds:
-            two = any("decoder" in name.lower() for name in self._names.values())
-            self._kinds[place.layer] = _kind(caught, place.name, spec, two)
-        return self._kinds[place.layer]
+    def _kind_of_layer(self, captured: CapturedAttention, call: LayerCall, request: Spec) -> str:
+        """The kind of a layer, decided by its first call: a later step of a generation has one query and no mask to tell it by."""
+        if call.layer not in self._kinds:
+            has_decoder = any("decoder" in name.lower() for name in self._names.values())
+            self._kinds[call.layer] = _attention_kind(captured, call.name, request, has_decoder)
+        return self._kinds[call.layer]
 
     def _write_tokens(self) -> None:
-        """What the model read, pass by pass: a pass that looks back on more keys than it was given goes on with the text before."""
+        """The tokens the model read; a pass that attends to more keys than it was given continues the text before it."""
         text: Tensor | None = None
         source: Tensor | None = None
-        for number, (ids, origin, first) in enumerate(self._passes):
-            last = self._passes[number + 1][2] if number + 1 < len(self._passes) else len(self.sighting)
-            source = origin if origin is not None else source
+        starts = [first for _, first in self._passes]
+        for ((ids, source_ids), first), end in zip(self._passes, [*starts[1:], len(self.sighting)], strict=False):
+            source = source_ids if source_ids is not None else source
             if ids is None:
                 continue
-            keys = [seen.key_pos.stop for seen in self.sighting[first:last] if seen.kind in ("causal", "self")]
-            goes_on = text is not None and keys and keys[0] == text.shape[1] + ids.shape[1] and text.shape[0] == ids.shape[0]
-            text = torch.cat([text, ids], 1) if goes_on and text is not None else ids
-        self.sighting.tokens = None if text is None else pieces(text, self._tokenizer)
-        self.sighting.source_tokens = None if source is None else pieces(source, self._tokenizer)
+            keys = next((seen.key_pos.stop for seen in self.sighting[first:end] if seen.kind in ("causal", "self")), None)
+            text = torch.cat([text, ids], 1) if text is not None and continues(text, ids, keys) else ids
+        self.sighting.tokens = None if text is None else token_strings(text, self._tokenizer)
+        self.sighting.source_tokens = None if source is None else token_strings(source, self._tokenizer)
 
 
-class _Mass:
+class _RowMass:
     """The Distance reading, keeping also the sum of each row, which it must know anyway."""
 
     def __init__(self) -> None:
@@ -208,37 +204,40 @@ class _Mass:
         self.distance.finish = keep  # type: ignore[method-assign]
 
 
-def _kind(caught: Caught, name: str, spec: Spec, two: bool) -> str:
-    _, _, L, S = spec.sizes
+def _attention_kind(captured: CapturedAttention, name: str, request: Spec, has_decoder: bool) -> str:
+    """ "causal", "self", "encoder" (of an encoder–decoder) or "cross", from what the caller said, the mask and the module's name."""
+    _, _, L, S = request.sizes
     low = name.lower()
-    if caught.cross or (caught.cross is None and any(part in low for part in _CROSS)):
+    if captured.cross or (captured.cross is None and any(part in low for part in _CROSS_NAMES)):
         return "cross"
     # One query before many keys: a step of a generation begun outside the block, unless the score compares a state with annotations
     # or one key is picked.
-    if looks_back(spec) or caught.query_at is not None or (L == 1 and S > 1 and spec.score is None and not spec.choice.hard):
+    one_step = L == 1 and S > 1 and request.score is None and not request.choice.hard
+    if looks_back(request) or captured.query_start is not None or one_step:
         return "causal"
-    if caught.cross is None and L != S:
+    if captured.cross is None and L != S:
         return "cross"
-    return "encoder" if two and "encoder" in low and "decoder" not in low else "self"
+    return "encoder" if has_decoder and "encoder" in low and "decoder" not in low else "self"
 
 
-def looks_back(spec: Spec) -> bool:
+def looks_back(request: Spec) -> bool:
     """Whether the mask lets no query see past its own position, and there is one that could."""
-    _, _, L, S = spec.sizes
-    if spec.mask is None or L < 2:
+    _, _, L, S = request.sizes
+    if request.mask is None or L < 2:
         return False
-    spans = spec.mask.spans(L, S, device=spec.query.device)
-    own = torch.arange(L, device=spec.query.device) + (S - L)
+    spans = request.mask.spans(L, S, device=request.query.device)
     if spans is None:
-        few = range(0, L - 1, max(1, (L - 1) // 64))
-        return all(spec.mask.verdict(range(i, i + 1), range(max(i + S - L + 1, 0), S), L, S) == "none" for i in few)
+        some = range(0, L - 1, max(1, (L - 1) // 64))
+        return all(request.mask.verdict(range(i, i + 1), range(max(i + S - L + 1, 0), S), L, S) == "none" for i in some)
+    own_position = torch.arange(L, device=request.query.device) + (S - L)
     used = spans[..., 0] < spans[..., 1]
-    return bool((~used | (spans[..., 1] <= own.view(1, 1, -1, 1) + 1)).all())
+    return bool((~used | (spans[..., 1] <= own_position.view(1, 1, -1, 1) + 1)).all())
 
 
-def _of_heads(value: Any, heads: tuple[int, ...], lead: tuple[int, int]) -> Any:
-    if isinstance(value, Tensor) and tuple(value.shape[:2]) == lead:
+def _of_heads(value: Any, heads: tuple[int, ...], leading: tuple[int, int]) -> Any:
+    """The part of a reading that belongs to these heads; `leading` is its (B, h)."""
+    if isinstance(value, Tensor) and tuple(value.shape[:2]) == leading:
         return value[:, list(heads)]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_of_heads(x, heads, lead) for x in value))
+        return type(value)(*(_of_heads(x, heads, leading) for x in value))
     return value

@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from ..sight.report import component_css, component_js, embedded
+from ..sight.views.report import component_css, component_js, embedded
 from . import palette
 from .first import MOLE, First
 from .guard import Guard

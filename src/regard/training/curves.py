@@ -17,7 +17,7 @@ def draw_by_length(models: Mapping[str, Sequence[Mapping[str, Any]]], path: Path
     group reaches far.
     """
     from ..colours import HEADS, hexadecimal
-    from ..sight.paper import blank, house_style, plain, save_figure
+    from ..plotting import blank, house_style, plain, save_figure
 
     with house_style(models):
         figure = blank(4.2, 2.6)

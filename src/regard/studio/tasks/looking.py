@@ -26,7 +26,7 @@ _READ = 256  # positions whose change is told one by one
 
 def look(bench: Bench, model: str, text: str, labels: bool = True, changes: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Watch the model read the text; the sighting as the page draws it."""
-    from ...sight.payload import build_payload
+    from ...sight.views.payload import build_payload
 
     inputs, whole = _inputs(bench, model, text)
     begin = time.perf_counter()
@@ -178,7 +178,7 @@ def _candidates(opened: Any, inputs: Any, logits: Tensor | None, query: int | No
 
 
 def _piece(opened: Any, inputs: Any, number: int) -> str:
-    from ...sight.pieces import read_pieces
+    from ...sight.views.token_display import read_pieces
 
     one = torch.tensor([[number]])
     made = (

@@ -92,7 +92,7 @@ def _states(stack: list[nn.Module], read: Callable[[], Any]) -> list[Tensor]:
 
 def _places(name: str, tokens: list[str], sentence: str, word: str) -> tuple[list[str], list[int]]:
     """The tokens as people read them, and which of them the word is made of (its last occurrence)."""
-    from ...sight.pieces import read_pieces
+    from ...sight.views.token_display import read_pieces
 
     pieces = read_pieces(tokens)
     text, where = "", []

@@ -69,7 +69,7 @@ def _notes(source: str, opened: Translations, text: str) -> dict[str, Any]:
 
 
 def _shown(candidate: Translated) -> dict[str, Any]:
-    from ...sight.payload import pair_payload
+    from ...sight.views.payload import pair_payload
 
     alignment, payload, weights = candidate.alignment, None, None
     if alignment is not None and candidate.target_words and candidate.source_words:

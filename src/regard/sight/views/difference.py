@@ -1,4 +1,4 @@
-"""Two sightings on paper: second minus first, blue where weight was lost, orange where it was gained, white where nothing changed.
+"""A figure of two sightings: second minus first, blue where weight was lost, orange where it was gained, white where nothing changed.
 
 Axes: h heads, R × C cells of a pooled map.
 """
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.colours import hexadecimal, signed
-
-from .paper import blank, finish, house_style, legend
+from regard.plotting import blank, finish, house_style, legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .comparison import Comparison
+    from ..comparison import Comparison
 
 
 def difference(

@@ -1,4 +1,7 @@
-"""What every figure shares: the house style and its fonts, the ramp, the legend, the title and the proof in small print."""
+"""The style shared by all matplotlib figures: fonts, sizes, colour map, colour bar, title and footnote, and how a figure is saved.
+
+`plotting.mplstyle`, beside this file, holds the rcParams. matplotlib is imported only when something is drawn.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from regard.colours import blue, hexadecimal
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STYLE = Path(__file__).with_name("regard.mplstyle")
+_STYLE = Path(__file__).with_suffix(".mplstyle")
 _DATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _CJK_FONTS = (
@@ -33,7 +36,7 @@ _CJK_FONTS = (
 
 @contextmanager
 def house_style(texts: Iterable[str]) -> Iterator[None]:
-    """The house style, with fonts that know the characters of these texts."""
+    """Apply `plotting.mplstyle` inside the block, with fonts that have the characters of these texts (Chinese included)."""
     try:
         import matplotlib
         from matplotlib import style
@@ -41,18 +44,19 @@ def house_style(texts: Iterable[str]) -> Iterator[None]:
         raise ImportError("figures need matplotlib; install it with: pip install 'regard[pictures]'") from None
     fonts = _fonts(any(_CJK.search(text) for text in texts))
     with style.context(str(_STYLE)), matplotlib.rc_context({"font.family": fonts}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # said once, and what to do, by _fonts
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # _fonts has warned
         yield
 
 
 def _fonts(chinese: bool) -> list[str]:
-    found = _cjk_font()
-    if chinese and found is None:
+    """The font families to use, warning once a figure if Chinese text has no font."""
+    cjk = _cjk_font()
+    if chinese and cjk is None:
         warnings.warn(
             "no font with Chinese characters was found, so they will show as boxes; install one (Debian: apt install fonts-noto-cjk)",
             stacklevel=4,
         )
-    return ["DejaVu Sans", *([found] if found else [])]
+    return ["DejaVu Sans", *([cjk] if cjk else [])]
 
 
 @cache
@@ -65,23 +69,24 @@ def _cjk_font() -> str | None:
         return next((name for wanted in _CJK_FONTS for name in known if name.startswith(wanted)), None)
 
     manager = font_manager.fontManager
-    found = best(font.name for font in manager.ttflist)
-    if found is None:
+    installed = best(font.name for font in manager.ttflist)
+    if installed is None:
         for path in font_manager.findSystemFonts():
             if re.search(r"cjk|sourcehan|pingfang|yahei|msyh|wqy|simhei|hiragino|droidsansfallback", Path(path).name, re.IGNORECASE):
                 manager.addfont(path)
-        found = best(font.name for font in manager.ttflist)
-    return found
+        installed = best(font.name for font in manager.ttflist)
+    return installed
 
 
 def blank(width: float, height: float, *, constrained: bool = True) -> Figure:
+    """An empty figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained" if constrained else None)
 
 
 def figure_file(path: str | Path) -> Path:
-    """A path a figure can be saved at: its ending is one that can be drawn."""
+    """The path, checked: its suffix is a format figures are saved in."""
     target = Path(path)
     if target.suffix.lower() not in _DATED:
         raise ValueError(f"{target.name} ends in {target.suffix or 'nothing'}; a figure is saved as {', '.join(_DATED)}")
@@ -99,25 +104,29 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
 
 def finish(figure: Figure, title: str, proof: object, *, placed: bool = False) -> None:
-    """The title above and the proof below, small; a proof that fails is not small."""
+    """Write the title above and the proof (a footnote) below. A proof that does not hold is printed large.
+
+    placed: for figures without constrained layout, whose texts are placed by hand.
+    """
     holds = getattr(proof, "holds", True)
-    said = "" if proof is None else plain(str(proof))
-    look: dict[str, Any] = {"fontsize": 5, "color": "#5f5f5f"} if holds else {"fontsize": 9, "color": "#5b1fa6", "fontweight": "bold"}
+    footnote = "" if proof is None else plain(str(proof))
+    font: dict[str, Any] = {"fontsize": 5, "color": "#5f5f5f"} if holds else {"fontsize": 9, "color": "#5b1fa6", "fontweight": "bold"}
     margin = 0.06 / figure.get_figwidth()
     if placed:
         figure.text(margin, 1 - 0.08 / figure.get_figheight(), plain(title), ha="left", va="top", fontsize=8, fontweight="bold")
-        figure.text(margin, 0.05 / figure.get_figheight(), _folded(said, figure), ha="left", va="bottom", **look)
+        figure.text(margin, 0.05 / figure.get_figheight(), _wrapped(footnote, figure), ha="left", va="bottom", **font)
         return
     figure.suptitle(plain(title), x=margin, ha="left", fontsize=8)
-    figure.supxlabel(_folded(said, figure), x=margin, ha="left", **look)
+    figure.supxlabel(_wrapped(footnote, figure), x=margin, ha="left", **font)
 
 
-def _folded(text: str, figure: Figure) -> str:
-    """The text on as many lines as the width asks for."""
+def _wrapped(text: str, figure: Figure) -> str:
+    """The text broken into lines that fit the figure's width."""
     return "\n".join(textwrap.wrap(text, max(24, int(figure.get_figwidth() * 34)))) or text
 
 
 def legend(figure: Figure, image: Any, axes: Any, scale: str) -> None:
+    """Add a colour bar, with the name of its scale above it."""
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.02, fraction=0.04)
     bar.ax.tick_params(labelsize=6, length=0)
     bar.outline.set(linewidth=0.4, edgecolor="#999999")
@@ -126,34 +135,36 @@ def legend(figure: Figure, image: Any, axes: Any, scale: str) -> None:
 
 @cache
 def ramp() -> Any:
+    """The colour map of attention weights, from 0 (white) to 1 (dark blue); masked cells are transparent."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap([hexadecimal(blue(i / 255, dark=False)) for i in range(256)], name="regard").with_extremes(bad=(0, 0, 0, 0))
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> Any:
+    """A filled rectangle with rounded corners, as a patch."""
     from matplotlib.patches import FancyBboxPatch
 
     return FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=0.03", facecolor=colour, edgecolor="none")
 
 
 def ruler() -> Callable[[str], float]:
-    """Inches a word takes at 8 points."""
+    """A function that gives the width of a word set in bold at 8 points, in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(dpi=144)
     renderer = FigureCanvasAgg(figure).get_renderer()
-    known: dict[str, float] = {}
+    widths: dict[str, float] = {}
 
     def measure(word: str) -> float:
-        if word not in known:
-            known[word] = float(figure.text(0, 0, word, fontsize=8, fontweight="bold").get_window_extent(renderer).width) / 144
-        return known[word]
+        if word not in widths:
+            widths[word] = float(figure.text(0, 0, word, fontsize=8, fontweight="bold").get_window_extent(renderer).width) / 144
+        return widths[word]
 
     return measure
 
 
 def plain(text: str) -> str:
-    """Text, not mathematics: matplotlib reads dollar signs as formulas."""
+    """The text with dollar signs escaped, which matplotlib would read as formulas."""
     return text.replace("$", r"\$")

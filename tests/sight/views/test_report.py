@@ -11,10 +11,10 @@ import torch
 
 from regard.colours import blue, contrast, hexadecimal, ink
 from regard.files import write_text
-from regard.sight.alignment_view import alignment_html
-from regard.sight.payload import build_payload
-from regard.sight.report import component_css, component_js, page, to_html, write_html
 from regard.sight.sighting import Missed, Sighting
+from regard.sight.views.alignment import alignment_html
+from regard.sight.views.payload import build_payload
+from regard.sight.views.report import component_css, component_js, page, to_html, write_html
 from sightings import WORDS, watched
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(2)>", '"&\u2028', "$x$"]

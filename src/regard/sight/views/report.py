@@ -17,7 +17,7 @@ from regard.files import write_text
 from .payload import build_payload
 
 if TYPE_CHECKING:
-    from .sighting import Sighting
+    from ..sighting import Sighting
 
 _SCRIPTS = ("speech.js", "data.js", "pattern.js", "words.js", "lines.js", "heads.js", "save.js", "frame.js", "view.js")
 # The page may run its own script and show pictures it made itself; it can reach nothing else.

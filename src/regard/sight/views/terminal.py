@@ -1,4 +1,4 @@
-"""A sighting in a terminal: heads as thumbnails, one head's pattern, its word colours. 24-bit blocks, or plain marks without colour.
+"""A sighting as terminal text: heads as thumbnails, one head's pattern, its coloured words. 24-bit blocks, or plain marks without colour.
 
 Axes: h heads, L queries, S keys, R × C cells of a map.
 """
@@ -13,36 +13,35 @@ from torch import Tensor
 from regard.colours import blue
 from regard.terminal import Pen, columns, pad, shade
 
-from .maps import exact_weights, hidden_cells, map_cells
-from .payload import Texts
+from .heatmaps import exact_weights, hidden_cells, map_cells
+from .token_texts import TokenTexts
 
 if TYPE_CHECKING:
-    from .sighting import Sighting
+    from ..sighting import Sighting
 
 
 def heads_text(sighting: Sighting, pen: Pen | None = None, *, batch: int = 0, call: int = 0, width: int = 100, side: int = 8) -> str:
     """Every layer and head as a thumbnail of `side` columns: layers down, heads across, as many heads as the width has room for."""
     pen = Pen.found() if pen is None else pen
     calls = [seen for seen in sighting if seen.call == call]
-    room = max(1, (width - 5) // (side + 1))
+    columns_of_heads = max(1, (width - 5) // (side + 1))
     parts: list[str] = []
     for seen in calls:
-        shown = seen.head_ids[:room]
+        shown = seen.head_ids[:columns_of_heads]
         cells = map_cells(seen, batch, 4 * side, shown)
         if cells is None:
             parts.append(f"{seen.layer:>3}  {pen.quiet('no map kept: watch with readings=[Pooled(64, 64)]')}")
             continue
         if not parts or len(parts) % 12 == 0:
-            more = f" … {len(seen.head_ids) - room} more" if len(seen.head_ids) > room else ""
+            more = f" … {len(seen.head_ids) - columns_of_heads} more" if len(seen.head_ids) > columns_of_heads else ""
             parts.append(pen.quiet("     " + " ".join(pad(str(head), side, "centre") for head in shown) + more))
         blocks = [_blocks(_shrunk(cells[i], side), pen) for i in range(len(shown))]
         for n, row in enumerate(zip(*blocks, strict=True)):
             name = f"{seen.layer:>3}  " if n == 0 else "     "
             parts.append(name + " ".join(row))
     proof = sighting.proof
-    said = str(proof)
     parts.append("")
-    parts.append(pen.legend() + "   " + (pen.quiet(said) if proof.holds else pen.strong(said)))
+    parts.append(pen.legend() + "   " + (pen.quiet if proof.holds else pen.strong)(str(proof)))
     return "\n".join(parts)
 
 
@@ -52,31 +51,37 @@ def pattern_text(
     """One head with its words, queries down and keys across; a long text as blocks without words."""
     pen = Pen.found() if pen is None else pen
     seen = sighting.find(layer, call)
-    texts = Texts(sighting, batch)
+    texts = TokenTexts(sighting, batch)
     queries, keys = ([piece.label for piece in texts.of(seen, side)] for side in ("query", "key"))
     title = pen.strong(f"layer {layer} · head {head}") + "  " + pen.quiet(str(seen.proof))
     left = max(map(columns, queries), default=0)
     cell = max(6, max(map(columns, keys), default=0) + 1)
     if left + 1 + cell * len(keys) <= width and (weights := exact_weights(seen, batch, (head,))) is not None:
         hidden = hidden_cells(seen.mask, len(queries), len(keys), len(queries), len(keys), batch=batch, head=head)
-        lines = [" " * (left + 1) + "".join(pad(key, cell, "centre") for key in keys)]
-        for i, name in enumerate(queries):
-            row = "".join(
-                pen.hatched(cell)
-                if hidden is not None and bool(hidden[i, j])
-                else pen.cell(weight, cell, (f"{weight:.2f}" + ("" if pen.colour else shade(weight))) if weight >= 0.005 else "·")
-                for j, weight in enumerate(weights[0, i].tolist())
-            )
-            lines.append(pad(name, left, "right") + " " + row)
-        return "\n".join([title, "", *lines, "", pen.legend()])
-    if left + 1 + 2 * len(keys) <= width and len(queries) <= 64 and (weights := exact_weights(seen, batch, (head,))) is not None:
-        rows = [pad(name, left, "right") + " " + "".join(map(pen.cell, weights[0, i].tolist())) for i, name in enumerate(queries)]
-        return "\n".join([title, "", *rows, "", pen.legend()])
-    side = min(width - 2, 96)
-    cells = map_cells(seen, batch, side, (head,))
-    if cells is None:
+        lines = _numbered_rows(weights[0], hidden, queries, keys, left, cell, pen)
+    elif left + 1 + 2 * len(keys) <= width and len(queries) <= 64 and (weights := exact_weights(seen, batch, (head,))) is not None:
+        lines = [pad(name, left, "right") + " " + "".join(map(pen.cell, weights[0, i].tolist())) for i, name in enumerate(queries)]
+    elif (cells := map_cells(seen, batch, min(width - 2, 96), (head,))) is not None:
+        lines = _blocks(cells[0].tolist(), pen)
+    else:
         raise ValueError(f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(64, 64)] or keep=True")
-    return "\n".join([title, "", *_blocks(cells[0].tolist(), pen), "", pen.legend()])
+    return "\n".join([title, "", *lines, "", pen.legend()])
+
+
+def _numbered_rows(
+    weights: Tensor, hidden: Tensor | None, queries: Sequence[str], keys: Sequence[str], left: int, cell: int, pen: Pen
+) -> list[str]:
+    """Weights (L, S) as a table of numbers in coloured cells, `cell` columns wide, with its words; masked cells are hatched."""
+    lines = [" " * (left + 1) + "".join(pad(key, cell, "centre") for key in keys)]
+    for i, name in enumerate(queries):
+        row = "".join(
+            pen.hatched(cell)
+            if hidden is not None and bool(hidden[i, j])
+            else pen.cell(weight, cell, (f"{weight:.2f}" + ("" if pen.colour else shade(weight))) if weight >= 0.005 else "·")
+            for j, weight in enumerate(weights[i].tolist())
+        )
+        lines.append(pad(name, left, "right") + " " + row)
+    return lines
 
 
 def words_text(
@@ -95,12 +100,12 @@ def words_text(
     weights = exact_weights(seen, batch, (head,))
     if weights is None:
         raise ValueError(f"layer {layer} kept no queries and keys to colour words by; watch with keep=True")
-    texts = Texts(sighting, batch)
-    asking, keys = texts.of(seen, "query"), texts.of(seen, "key")
+    texts = TokenTexts(sighting, batch)
+    query_words, keys = texts.of(seen, "query"), texts.of(seen, "key")
     lines = []
-    for i in range(len(asking)) if queries is None else queries:
+    for i in range(len(query_words)) if queries is None else queries:
         own = -1 if seen.kind == "cross" else i + seen.query_pos.start - seen.key_pos.start
-        lead = [pen.current(asking[i].label) + " "] if own < 0 else []
+        lead = [pen.current(query_words[i].label) + " "] if own < 0 else []
         row = [pen.current(key.text) if k == own else pen.word(key.text, float(weights[0, i, k])) for k, key in enumerate(keys)]
         lines.append(" ".join(lead + row))
     return "\n".join([*lines, "", pen.legend() + "   " + pen.quiet(str(seen.proof))])

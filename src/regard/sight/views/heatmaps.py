@@ -1,4 +1,4 @@
-"""A head's pattern as a picture needs it: exact where it is short, pooled where it is long, and where nobody may look.
+"""Heat maps of heads: exact weights where the text is short, pooled ones where it is long, and which cells are masked.
 
 Axes: h heads, L queries, S keys, R × C cells of a map.
 """
@@ -13,14 +13,14 @@ from torch import Tensor
 from regard.masks import Mask
 
 if TYPE_CHECKING:
-    from .sighting import Seen
+    from ..sighting import Seen
 
 _ENTRIES = 1 << 22  # weights of a pattern recomputed at once
-AGAIN = 1 << 28  # weights worth recomputing for finer maps: a few seconds
+RECOMPUTED_WEIGHTS = 1 << 28  # how many are recomputed for finer maps: a few seconds
 
 
 def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: int = 0, head: int = 0) -> Tensor | None:
-    """Which cells of an R × C map of an L × S pattern no query may look at, bool (R, C); None where nothing is hidden or it is not known.
+    """Which cells of an R × C map of an L × S pattern are wholly masked, bool (R, C); None where none is or it is not known.
 
     >>> from regard import causal
     >>> hidden_cells(causal(), 4, 4, 2, 2).int().tolist()
@@ -36,15 +36,15 @@ def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: in
         row = (torch.arange(L, device=start.device) * R // L).unsqueeze(-1).expand_as(start)
         used = stop > start
         row, start, stop = row[used], start[used] * C // S, (stop[used] - 1) * C // S + 1
-        seen = torch.zeros(R, C + 1, dtype=torch.int32, device=start.device)
+        changes = torch.zeros(R, C + 1, dtype=torch.int32, device=start.device)
         one = torch.ones_like(row, dtype=torch.int32)
-        seen.index_put_((row, start), one, accumulate=True)
-        seen.index_put_((row, stop), -one, accumulate=True)
-        hidden = seen.cumsum(-1)[:, :C] == 0
+        changes.index_put_((row, start), one, accumulate=True)
+        changes.index_put_((row, stop), -one, accumulate=True)
+        hidden = changes.cumsum(-1)[:, :C] == 0
     elif L * S <= 1 << 24:
         dense = mask.dense(L, S)
-        may = dense[min(b, dense.shape[0] - 1), min(h, dense.shape[1] - 1)]
-        hidden = pool(may.float(), R, C) == 0
+        visible = dense[min(b, dense.shape[0] - 1), min(h, dense.shape[1] - 1)]
+        hidden = pool(visible.float(), R, C) == 0
     else:
         return None
     return hidden if bool(hidden.any()) else None
@@ -73,16 +73,18 @@ def exact_weights(seen: Seen, batch: int, heads: tuple[int, ...] | None = None) 
     return torch.stack([seen.head(head).tile(batch=batch) for head in heads])
 
 
-def map_cells(seen: Seen, batch: int, side: int, heads: tuple[int, ...] | None = None, *, again: int = AGAIN) -> Tensor | None:
+def map_cells(
+    seen: Seen, batch: int, side: int, heads: tuple[int, ...] | None = None, *, recompute: int = RECOMPUTED_WEIGHTS
+) -> Tensor | None:
     """Pooled maps (h, R, C) of some heads, R and C at most `side`: recomputed from kept queries and keys where that is finer than the
-    reading and there are at most `again` weights to compute. None where there is neither.
+    reading and there are at most `recompute` weights to compute. None where there is neither.
     """
     heads = seen.head_ids if heads is None else heads
     L, S = len(seen.query_pos), len(seen.key_pos)
     R, C = min(side, L), min(side, S)
     pooled = seen.readings.get("pooled")
     fine = pooled is not None and pooled.shape[-2] >= R and pooled.shape[-1] >= C
-    if not fine and seen.kept is not None and len(heads) * L * S <= again:
+    if not fine and seen.kept is not None and len(heads) * L * S <= recompute:
         return torch.stack([_from_tiles(seen, batch, head, L, S, R, C) for head in heads])
     if pooled is None:
         return None

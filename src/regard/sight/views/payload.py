@@ -1,4 +1,4 @@
-"""A sighting as one compact JSON object: what the page draws, and nothing else.
+"""A sighting as one compact JSON object: the data of the report page, the notebook view and the studio.
 
 Numbers go into one binary blob (gzip, base64) and the JSON says where: ``[offset, length, type]``. A text short enough keeps its exact
 weights (float32); a long one keeps 8-bit pooled maps and the heaviest keys of every row.
@@ -22,12 +22,13 @@ from torch import Tensor
 from regard.choices import Softmax
 from regard.masks import Mask
 
-from .maps import AGAIN, exact_weights, hidden_cells, map_cells
-from .pieces import Piece, read_pieces
+from .heatmaps import RECOMPUTED_WEIGHTS, exact_weights, hidden_cells, map_cells
+from .token_display import Piece
+from .token_texts import TokenTexts, pieces_json
 
 if TYPE_CHECKING:
-    from .proof import Proof
-    from .sighting import Seen, Sighting
+    from ..proof import Proof
+    from ..sighting import Seen, Sighting
 
 FORMAT = 1
 EXACT_BYTES = 8_000_000  # weights of all heads together, as float32; above it the page keeps maps and heaviest keys
@@ -54,8 +55,8 @@ class Blob:
             data = np.ascontiguousarray(array.astype(f"<u{width}").reshape(-1, 1).view(np.uint8).T).tobytes()
         else:
             data = np.ascontiguousarray(array.astype("<" + kind)).tobytes()
-        if (found := self._known.get(data)) is not None and found[2] == kind:
-            return found
+        if (known := self._known.get(data)) is not None and known[2] == kind:
+            return known
         ref: Ref = [self.size, int(array.size), kind]
         padding = -len(data) % 4
         self._parts += [data, b"\0" * padding]
@@ -85,7 +86,7 @@ def build_payload(
     exact_bytes: int = EXACT_BYTES,
     blob_bytes: int = BLOB_BYTES,
 ) -> dict[str, Any]:
-    """What the page needs of one text of the batch, as plain JSON values."""
+    """The data the page draws for one text of the batch, as plain JSON values."""
     calls = list(sighting)
     if not calls:
         missed = "".join(f"; {name}: {advice}" for name, _, advice in sighting.missed)
@@ -93,16 +94,16 @@ def build_payload(
             f"nothing was seen, so there is nothing to draw; run the model inside the `with regard.watch(model)` block{missed}"
         )
     blob = Blob()
-    texts = Texts(sighting, batch)
+    texts = TokenTexts(sighting, batch)
     sizes = [_sizes(seen) for seen in calls]
     heads = sum(h for h, _, _ in sizes)
     weights = sum(h * L * S for h, L, S in sizes)
     exact = 4 * weights <= exact_bytes
-    again = AGAIN if weights <= AGAIN else 0
+    recompute = RECOMPUTED_WEIGHTS if weights <= RECOMPUTED_WEIGHTS else 0
     side = 256
     while side > 32 and heads * side * side > _MAP_BYTES:
         side //= 2
-    entries = [_entry(seen, batch, exact, side, again, blob, texts) for seen in calls]
+    entries = [_entry(seen, batch, exact, side, recompute, blob, texts) for seen in calls]
     depth, wide = _top_room(calls, sizes, entries, blob_bytes - blob.size)
     for seen, entry in zip(calls, entries, strict=True):
         if entry["exact"] is None and "top" in seen.readings:
@@ -138,44 +139,9 @@ def pair_payload(weights: Tensor, target: Sequence[str], source: Sequence[str], 
         "proof": {"row_sum_error": error, "rows_checked": len(target), "holds": error < 1e-3},
         "means": {"entropy": [float(entropy.mean()) if len(target) else 0.0]},
     }  # fmt: skip
-    texts = [_pieces_json([Piece(word, "_") for word in words]) for words in (source, target)]
+    texts = [pieces_json([Piece(word, "_") for word in words]) for words in (source, target)]
     shown = {"format": FORMAT, "model": "", "title": title, "texts": texts, "seen": [entry], "missed": []}
     return {**shown, "bytes": blob.size, "blob": blob.text()}
-
-
-class Texts:
-    """The texts positions point into, each kept once, and the way from positions to places in them."""
-
-    def __init__(self, sighting: Sighting, batch: int) -> None:
-        self._texts: list[list[Piece]] = []
-        self._known: dict[str, int] = {}
-        for name, tokens in (("text", sighting.tokens), ("source", sighting.source_tokens)):
-            if tokens is not None:
-                self._known[name] = len(self._texts)
-                self._texts.append(read_pieces(tokens[batch]))
-
-    def place(self, seen: Seen, side: str) -> dict[str, int]:
-        """Where the queries or keys of a call stand: which text, and from which of its tokens on."""
-        where = seen.query_pos if side == "query" else seen.key_pos
-        source = seen.kind == "encoder" or (seen.kind == "cross" and side == "key")
-        name = "source" if source else "text"
-        if name not in self._known or len(self._texts[self._known[name]]) < where.stop:
-            # Nobody said which words these are: their numbers stand for them.
-            name += " numbers"
-            number = self._known.setdefault(name, len(self._texts))
-            if number == len(self._texts):
-                self._texts.append([])
-            known = self._texts[number]
-            known += [Piece(str(i), "_") for i in range(len(known), where.stop)]
-        return {"text": self._known[name], "start": where.start}
-
-    def of(self, seen: Seen, side: str) -> list[Piece]:
-        """The pieces themselves, one a query or key."""
-        place, n = self.place(seen, side), len(seen.query_pos if side == "query" else seen.key_pos)
-        return self._texts[place["text"]][place["start"] : place["start"] + n]
-
-    def plain(self) -> list[dict[str, Any]]:
-        return [_pieces_json(pieces) for pieces in self._texts]
 
 
 def proof_json(proof: Proof) -> dict[str, Any]:
@@ -183,26 +149,40 @@ def proof_json(proof: Proof) -> dict[str, Any]:
     return {name: _number(value) if isinstance(value, float) else value for name, value in asdict(proof).items()}
 
 
-def _entry(seen: Seen, batch: int, exact: bool, side: int, again: int, blob: Blob, texts: Texts) -> dict[str, Any]:
+def _entry(seen: Seen, batch: int, exact: bool, side: int, recompute: int, blob: Blob, texts: TokenTexts) -> dict[str, Any]:
+    """One call: what it is, its weights or maps, and its readings."""
     h, L, S = _sizes(seen)
     entry: dict[str, Any] = {
         "layer": int(seen.layer), "call": int(seen.call), "name": str(seen.name), "kind": str(seen.kind), "heads": h, "L": L, "S": S,
         "query": texts.place(seen, "query"), "key": texts.place(seen, "key"), "mask": None if seen.mask is None else repr(seen.mask),
         "proof": proof_json(seen.proof), "labels": _labels(seen), "ids": list(seen.head_ids), "exact": None,
     }  # fmt: skip
-    readings = seen.readings
     weights = exact_weights(seen, batch) if exact else None
     if weights is not None:
-        entry["exact"] = blob.add(_array(_hatched(weights.float(), seen, batch)), "f4")
-    elif (cells := map_cells(seen, batch, side, again=again)) is not None:
-        rows, cols = cells.shape[-2:]
-        top = cells.amax((-1, -2))
-        entry["map"] = {
-            "rows": rows, "cols": cols, "cells": blob.add(_array(encode8(cells, top[:, None, None])), "u1"), "top": _floats(top)
-        }  # fmt: skip
-        hidden = hidden_cells(seen.mask, L, S, rows, cols, batch=batch)
-        if hidden is not None:
-            entry["map"]["hidden"] = blob.add(np.packbits(_array(hidden), axis=None), "u1")
+        entry["exact"] = blob.add(_array(_with_masked(weights.float(), seen, batch)), "f4")
+    elif (cells := map_cells(seen, batch, side, recompute=recompute)) is not None:
+        entry["map"] = _map(seen, cells, batch, blob)
+    _add_readings(entry, seen, batch, blob)
+    return entry
+
+
+def _map(seen: Seen, cells: Tensor, batch: int, blob: Blob) -> dict[str, Any]:
+    """Pooled maps (h, R, C) as bytes, and which of their cells are masked."""
+    _, L, S = _sizes(seen)
+    rows, cols = cells.shape[-2:]
+    top = cells.amax((-1, -2))
+    encoded: dict[str, Any] = {
+        "rows": rows, "cols": cols, "cells": blob.add(_array(encode8(cells, top[:, None, None])), "u1"), "top": _floats(top)
+    }  # fmt: skip
+    hidden = hidden_cells(seen.mask, L, S, rows, cols, batch=batch)
+    if hidden is not None:
+        encoded["hidden"] = blob.add(np.packbits(_array(hidden), axis=None), "u1")
+    return encoded
+
+
+def _add_readings(entry: dict[str, Any], seen: Seen, batch: int, blob: Blob) -> None:
+    """Add the readings by token, the distance profile, and the means by head."""
+    readings = seen.readings
     means: dict[str, list[float | None]] = {}
     for name in ("entropy", "sink", "received"):
         if name in readings:
@@ -212,17 +192,17 @@ def _entry(seen: Seen, batch: int, exact: bool, side: int, again: int, blob: Blo
         entry["value_norm"], means["value_norm"] = _track(readings["value_norm"].by_key[batch].detach(), blob)
     if "max_logit" in readings:
         soft = seen.kept is not None and type(seen.kept.spec.choice) is Softmax
-        if entry["exact"] is not None and soft and L <= _PLAIN:  # with softmax's weights it gives every score back
+        if entry["exact"] is not None and soft and len(seen.query_pos) <= _PLAIN:  # with softmax's weights it gives every score back
             entry["max_logit"], _ = _track(readings["max_logit"][batch].detach(), blob)
         means["max_logit"] = _floats(readings["max_logit"][batch].detach().amax(-1))
     if "distance" in readings:
         profile = readings["distance"]
         entry["distance"] = {"offsets": [list(o) for o in profile.offsets], "mass": [_floats(m) for m in profile.mass[batch]]}
-    return {**entry, "means": means}
+    entry["means"] = means
 
 
-def _hatched(weights: Tensor, seen: Seen, batch: int) -> Tensor:
-    """Weights (h, L, S) with −1 where a query may not look."""
+def _with_masked(weights: Tensor, seen: Seen, batch: int) -> Tensor:
+    """Weights (h, L, S) with −1 where the mask hides a key."""
     _, L, S = weights.shape
     several = isinstance(seen.mask, Mask) and seen.mask.lead[1] > 1
     for place, head in enumerate(seen.head_ids if several else (0,)):
@@ -253,10 +233,10 @@ def _top(seen: Seen, batch: int, depth: int, wide: bool, blob: Blob) -> dict[str
     S = _sizes(seen)[2]
     kind = "p2" if S < 1 << 16 else "p4"
     absent = (1 << (16 if kind == "p2" else 32)) - 1
-    found = torch.where(keys < 0, absent, keys)
+    indices = torch.where(keys < 0, absent, keys)
     code = weights.float().clamp(0, 1).mul(65535).round() if wide else encode8(weights.float(), torch.tensor(1.0, device=weights.device))
     return {
-        "k": int(weights.shape[-1]), "keys": blob.add(_array(found), kind), "absent": absent,
+        "k": int(weights.shape[-1]), "keys": blob.add(_array(indices), kind), "absent": absent,
         "weights": blob.add(_array(code), "p2" if wide else "u1"), "rounded": not wide,
     }  # fmt: skip
 
@@ -289,14 +269,6 @@ def _labels(seen: Seen) -> list[list[list[Any]]]:
 
 def _sizes(seen: Seen) -> tuple[int, int, int]:
     return len(seen.head_ids), len(seen.query_pos), len(seen.key_pos)
-
-
-def _pieces_json(pieces: Sequence[Piece]) -> dict[str, Any]:
-    return {
-        "pieces": [piece.text for piece in pieces],
-        "marks": "".join(piece.mark for piece in pieces),
-        "parts": {str(i): list(piece.part) for i, piece in enumerate(pieces) if piece.part is not None},
-    }
 
 
 def _array(values: Tensor) -> np.ndarray[Any, Any]:

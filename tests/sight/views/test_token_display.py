@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.sight.pieces import Piece, read_pieces
+from regard.sight.views.token_display import Piece, read_pieces
 
 
 @pytest.mark.parametrize(

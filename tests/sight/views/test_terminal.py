@@ -7,7 +7,7 @@ import pytest
 from regard.colours import blue, red
 from regard.readings import Entropy
 from regard.sight.proof import Proof
-from regard.sight.terminal_view import heads_text, pattern_text, words_text
+from regard.sight.views.terminal import heads_text, pattern_text, words_text
 from regard.terminal import Pen, columns
 from sightings import WORDS, long, translated, watched
 

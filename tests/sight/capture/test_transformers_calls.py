@@ -305,14 +305,14 @@ def test_a_mask_no_rule_is_known_for() -> None:
 
 
 def test_a_model_that_computes_with_its_mask_is_told() -> None:
-    from regard.sight.hugging_face import mask
+    from regard.sight.capture.transformers_masks import mask
 
-    found = mask(batch_size=2, q_length=3, kv_length=5, q_offset=2, mask_function=transformers.masking_utils.causal_mask_function)
-    assert found.shape == (2, 1, 3, 5)
-    assert found.rule == causal()
-    assert found[:, :, :, :4] is found
+    rule = mask(batch_size=2, q_length=3, kv_length=5, q_offset=2, mask_function=transformers.masking_utils.causal_mask_function)
+    assert rule.shape == (2, 1, 3, 5)
+    assert rule.mask == causal()
+    assert rule[:, :, :, :4] is rule
     with pytest.raises(NotImplementedError, match="kernel='own'"):
-        found + 1
+        rule + 1
 
 
 def small(name: str) -> Any:

@@ -17,7 +17,7 @@ import regard
 from regard import attention as door
 from regard.models import Bert, BertConfig, Gpt, GptConfig
 from regard.sight import watch
-from regard.sight.torch_calls import split_mask
+from regard.sight.capture.sdpa_arguments import split_mask
 
 
 class Plain(nn.Module):

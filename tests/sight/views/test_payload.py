@@ -14,10 +14,10 @@ import torch
 from regard import causal, documents, global_tokens, prefix, window
 from regard.masks import Mask
 from regard.readings import Entropy, Profile, Top
-from regard.sight.maps import hidden_cells, map_cells, pool
-from regard.sight.payload import Blob, build_payload, encode8, pair_payload
 from regard.sight.proof import Proof
 from regard.sight.sighting import Missed, Seen, Sighting
+from regard.sight.views.heatmaps import hidden_cells, map_cells, pool
+from regard.sight.views.payload import Blob, build_payload, encode8, pair_payload
 from sightings import WORDS, long, translated, watched
 
 

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from regard import plotting
 from regard.colours import blue, hexadecimal, red
 from regard.readings import Entropy
-from regard.sight import figures, paper
 from regard.sight.proof import Proof
+from regard.sight.views import figures, word_figures
 from sightings import WORDS, long, translated, watched
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'regard[pictures]'")
 CHINESE = list("我在苹果店买了一个苹果，$5")
-needs_font = pytest.mark.skipif(paper._cjk_font() is None, reason="no font with Chinese characters here; apt install fonts-noto-cjk")
+FIGURES = {"pattern": figures.pattern, "words": word_figures.words, "alignment": word_figures.alignment}
+needs_font = pytest.mark.skipif(plotting._cjk_font() is None, reason="no font with Chinese characters here; apt install fonts-noto-cjk")
 
 
 def overflowing(figure: Any) -> list[str]:
@@ -26,7 +28,7 @@ def overflowing(figure: Any) -> list[str]:
     from matplotlib.text import Text
 
     canvas = FigureCanvasAgg(figure)
-    with paper.house_style(["我"]):
+    with plotting.house_style(["我"]):
         canvas.draw()
         renderer, width, height = canvas.get_renderer(), figure.bbox.width, figure.bbox.height
         out = []
@@ -42,7 +44,7 @@ def overflowing(figure: Any) -> list[str]:
 @pytest.mark.parametrize("kind", ["heads", "pattern", "words", "alignment"])
 def test_figures_fit_their_columns_and_cut_nothing_off(kind: str, columns: int) -> None:
     seen = watched()
-    figure = figures.heads(seen, columns=columns) if kind == "heads" else getattr(figures, kind)(seen, 1, 2, columns=columns)
+    figure = figures.heads(seen, columns=columns) if kind == "heads" else FIGURES[kind](seen, 1, 2, columns=columns)
     assert figure.get_figwidth() == figures.WIDTHS[columns]
     assert figure.get_figheight() <= 9.3
     assert overflowing(figure) == []
@@ -51,7 +53,7 @@ def test_figures_fit_their_columns_and_cut_nothing_off(kind: str, columns: int) 
 @needs_font
 @pytest.mark.parametrize("kind", ["pattern", "words", "alignment"])
 def test_chinese_fits_too(kind: str, recwarn: pytest.WarningsRecorder) -> None:
-    assert overflowing(getattr(figures, kind)(watched(CHINESE), 1, 2)) == []
+    assert overflowing(FIGURES[kind](watched(CHINESE), 1, 2)) == []
     assert [str(w.message) for w in recwarn] == []
 
 
@@ -95,7 +97,7 @@ def test_the_current_word_is_red_and_the_heaviest_is_the_darkest() -> None:
     seen = watched()
     query = 6
     weights = seen.head(1, 2).tile()[query]
-    figure = figures.words(seen, 1, 2, query=query)
+    figure = word_figures.words(seen, 1, 2, query=query)
     texts = {t.get_text(): t.get_color() for t in figure.axes[0].texts}
     assert texts["criminal"] == hexadecimal(red(dark=False))
     assert list(texts.values()).count(hexadecimal(red(dark=False))) == 1
@@ -106,7 +108,7 @@ def test_the_current_word_is_red_and_the_heaviest_is_the_darkest() -> None:
 
 def test_lines_are_as_many_as_the_weights_worth_drawing() -> None:
     weights = torch.tensor([[0.99, 0.01], [0.4, 0.6]])
-    figure = figures.lines_of(weights, ["I", "love"], ["我", "爱"], title="我爱")
+    figure = word_figures.lines_of(weights, ["I", "love"], ["我", "爱"], title="我爱")
     assert len(figure.axes[0].patches) == 3
     strong, weak = (
         max(figure.axes[0].patches, key=lambda p: p.get_linewidth()),
@@ -130,9 +132,9 @@ def test_a_long_text_is_drawn_by_its_map_and_refused_where_it_cannot_fit() -> No
     assert tuple(figure.axes[0].images[0].get_extent()) == (-0.5, 699.5, 699.5, -0.5)
     assert overflowing(figure) == []
     with pytest.raises(ValueError, match="keep=True"):
-        figures.words(seen, 0, 1)
+        word_figures.words(seen, 0, 1)
     with pytest.raises(ValueError, match="do not fit on paper"):
-        figures.words(long(200, keep=True), 0, 1)
+        word_figures.words(long(200, keep=True), 0, 1)
 
 
 def test_a_proof_that_fails_is_loud() -> None:
@@ -162,6 +164,6 @@ def test_without_maps_or_fonts_it_says_what_to_do(monkeypatch: pytest.MonkeyPatc
         figures.pattern(blind, 0, 0)
     with pytest.raises(ValueError, match="Pooled"):
         figures.heads(blind)
-    monkeypatch.setattr(paper, "_cjk_font", lambda: None)
+    monkeypatch.setattr(plotting, "_cjk_font", lambda: None)
     with pytest.warns(UserWarning, match="fonts-noto-cjk"):
         figures.pattern(watched(CHINESE), 0, 0)

@@ -1,0 +1,54 @@
+"""One attention of a watched model: what it computes, and how to run it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from ... import attention as door
+from ...kernels.spec import Result, Spec
+
+choose = door._choose  # the entry points' own; a patched one stands in its place while a block is open
+
+
+class Execution(NamedTuple):
+    """The result of an attention, and the name of the kernel that computed it."""
+
+    result: Result
+    kernel: str
+
+
+@dataclass(eq=False)
+class CapturedAttention:
+    """An attention the model has asked for and that has not run yet."""
+
+    request: Spec
+    run_original: Callable[[], Execution]  # the model's own kernel
+    module: nn.Module | None = None  # the attention module, where the caller says so
+    cross: bool | None = None  # whether it is cross-attention; None: not known
+    query_start: int | None = None  # position in the text of the first query; None: the queries are the last positions
+    key_start: int = 0
+    output_exists: bool = False  # the caller has computed the output already: what is run here is only observed
+    altered: bool = False  # the request is no longer the model's
+    muted: Tensor | None = None  # (h,) bool: heads whose output is replaced by zero
+    error_listeners: list[Callable[[float], None]] = field(default_factory=list)  # told how far the existing output was off
+
+    def run(self) -> Execution:
+        """Run the model's own kernel, or, if the request was altered, one of ours. Muted heads are still in the output."""
+        return execute(self.request) if self.altered else self.run_original()
+
+    def without_muted(self, result: Result) -> Result:
+        """The result with the output of muted heads set to zero."""
+        if self.muted is None:
+            return result
+        return dataclasses.replace(result, output=result.output.masked_fill(self.muted.view(1, -1, 1, 1), 0))
+
+
+def execute(request: Spec, kernel: str = "auto") -> Execution:
+    """Select a kernel for the request and run it."""
+    selected = choose(request, kernel)[0]
+    return Execution(selected.run(request), selected.name)

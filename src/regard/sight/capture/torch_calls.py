@@ -1,0 +1,113 @@
+"""Capture attention that goes through torch: F.scaled_dot_product_attention and nn.MultiheadAttention.
+
+The functions of torch.nn.functional are replaced while a block is open; calls by a directly imported name are found by
+`torch_function_mode`.
+
+Axes: B batch, h heads, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ... import attention as door
+from ...kernels.spec import Result, Spec
+from ...masks import causal
+from ..recompute import WeightTile
+from .captured import CapturedAttention, Execution
+from .interception import dispatch, handling, is_watched, observe_only, replace_attribute, thread
+from .sdpa_arguments import ABSORBING, SplitMask, sdpa_request, split_mask
+
+torch_sdpa: Callable[..., Tensor] = F.scaled_dot_product_attention
+torch_multi_head: Callable[..., tuple[Tensor, Tensor | None]] = F.multi_head_attention_forward
+_MULTI_HEAD_SIGNATURE = inspect.signature(torch_multi_head)
+
+
+def patches() -> list[Callable[[], None]]:
+    return [
+        replace_attribute(F, "scaled_dot_product_attention", captured_sdpa),
+        replace_attribute(F, "multi_head_attention_forward", captured_multi_head),
+    ]
+
+
+def captured_sdpa(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Stands in for F.scaled_dot_product_attention."""
+    if not is_watched():
+        return torch_sdpa(query, key, value, *args, **kwargs)
+    return _capture_sdpa(query, key, value, *args, **kwargs)
+
+
+def _capture_sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    def original() -> Tensor:
+        return torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+    try:
+        split = _split_with_causal(attn_mask, is_causal, query.shape[-2], key.shape[-2])
+        request, axes = sdpa_request(query, key, value, split, scale=scale, dropout=dropout_p)
+    except (ValueError, TypeError, RuntimeError) as error:  # nested tensors, shapes torch accepts and we do not
+        for block in thread.blocks:
+            if block.covers(None):
+                block.report_missed(tuple(query.shape), f"its call of scaled_dot_product_attention cannot be read ({error})")
+        return original()
+
+    def run_original() -> Execution:
+        output = original()
+        return Execution(Result(output.reshape(*request.query.shape[:3], output.shape[-1])), "sdpa")
+
+    return door._restore(dispatch(CapturedAttention(request, run_original)).output, axes)
+
+
+def _split_with_causal(attn_mask: Tensor | None, is_causal: bool, L: int, S: int) -> SplitMask:
+    split = split_mask(attn_mask, L, S, lowest=ABSORBING)
+    if not is_causal:
+        return split
+    return split._replace(mask=causal(align="start") if split.mask is None else split.mask & causal(align="start"))
+
+
+def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """Stands in for F.multi_head_attention_forward, the function of nn.MultiheadAttention.
+
+    Without weights it calls SDPA and is captured there. With weights it makes the matrix itself; it then runs as it is, and a second
+    time without weights to be observed.
+    """
+    if not is_watched():
+        return torch_multi_head(*args, **kwargs)
+    bound = _MULTI_HEAD_SIGNATURE.bind(*args, **kwargs)
+    bound.apply_defaults()
+    if not bound.arguments["need_weights"]:
+        return torch_multi_head(*args, **kwargs)
+    with handling():
+        original = torch_multi_head(*args, **kwargs)
+    bound.arguments |= {"need_weights": False, "training": False}
+    with observe_only() as observed:
+        output, _ = torch_multi_head(*bound.args, **bound.kwargs)
+    if any(one.altered or one.muted is not None for one in observed):
+        weights = torch.cat([_all_weights(one.request) for one in observed])  # (B, h, L, S)
+        return output, weights.mean(1) if bound.arguments["average_attn_weights"] else weights
+    if not (kwargs.get("training", True) and bound.arguments["dropout_p"]):
+        error = float((original[0].detach() - output.detach()).abs().max()) if output.numel() else 0.0
+        for tell in (tell for one in observed for tell in one.error_listeners):
+            tell(error)
+    return original
+
+
+def _all_weights(request: Spec) -> Tensor:
+    """The whole matrix (B, h, L, S), for a caller who asked for it."""
+    _, h, L, S = request.sizes
+    return WeightTile(request, range(L), range(S)).scores(slice(None), range(h)).softmax(-1).nan_to_num(0).to(request.query.dtype)

@@ -1,0 +1,237 @@
+"""Capture the attention of transformers models, and run them on our kernels.
+
+`register()` puts our attention into both of transformers' registries under the name "regard"; after that
+`model.set_attn_implementation("regard")` runs any model that follows its attention interface on our kernels, with symbolic masks. A
+`watch` block does the same while it is open, or (kernel="own") leaves the model's attention function as it is and observes its
+arguments and its output.
+
+Axes: B batch, h heads, k key heads, L queries, S keys, d width.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...kernels.spec import Result
+from ...masks import Mask, causal, everything, padding, window
+from .captured import CapturedAttention, Execution, execute
+from .interception import dispatch, is_watched, replace_attribute
+from .sdpa_arguments import SplitMask, sdpa_request, split_mask
+from .transformers_masks import MaskRule, mask
+
+NAME = "regard"
+_CAPTURED_ELSEWHERE = (NAME, "sdpa")  # ours by `attention` below, SDPA in torch
+
+
+def register() -> None:
+    """Make the name "regard" known to transformers: `model.set_attn_implementation("regard")`, or `attn_implementation="regard"`."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, mask)
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Our kernels behind transformers' attention interface: query (B, h, L, d), key and value (B, k, S, d) → (B, L, h, d)."""
+    call = _InterfaceCall(
+        module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux
+    )
+    captured = call.capture()
+    result = dispatch(captured) if is_watched(module) else captured.run().result
+    return result.output.transpose(1, 2).contiguous(), None
+
+
+@dataclass(eq=False)
+class _InterfaceCall:
+    """The arguments of transformers' attention interface."""
+
+    module: nn.Module
+    query: Tensor  # (B, h, L, d)
+    key: Tensor  # (B, k, S, d)
+    value: Tensor
+    attention_mask: Tensor | None
+    dropout: float
+    scaling: float | None
+    is_causal: bool | None
+    position_bias: Tensor | None
+    sliding_window: int | None
+    softcap: float | None
+    s_aux: Tensor | None
+    none_is_causal: bool = True  # whether a causal module without a mask is causal: eager attention is told by its mask alone
+
+    def capture(self) -> CapturedAttention:
+        """The call as one attention, to be run by our kernels."""
+        rule = self.attention_mask if isinstance(self.attention_mask, MaskRule) else None
+        length = self._key_length(rule)
+        key, value = self.key[:, :, :length], self.value[:, :, :length]
+        split = SplitMask(rule.mask) if rule is not None else self._split_mask()
+        if self.position_bias is not None:
+            position_bias = self.position_bias[..., :length]
+            split = split._replace(bias=position_bias if split.bias is None else split.bias + position_bias)
+        scale = self.query.shape[-1] ** -0.5 if self.scaling is None else float(self.scaling)
+        request, _ = sdpa_request(self.query, key, value, split, scale=scale, cap=self.softcap, sinks=self.s_aux, dropout=self.dropout)
+        cross = getattr(self.module, "is_cross_attention", None)
+        return CapturedAttention(
+            request,
+            partial(execute, request),
+            self.module,
+            cross=cross if isinstance(cross, bool) else None,
+            query_start=rule.query_start if rule is not None and rule.looks_back else None,
+            key_start=0 if rule is None else rule.key_start,
+        )
+
+    def _split_mask(self) -> SplitMask:
+        """The visible keys, where the mask is a tensor or none is given."""
+        L, S = self.query.shape[2], self.key.shape[2]
+        if self.attention_mask is None:
+            return SplitMask(self._causal_mask()) if self._unmasked_causal else SplitMask()
+        if self.attention_mask.dim() == 2:  # what flash kernels are given: 1 = keep
+            return SplitMask(padding(self.attention_mask.bool()) & (self._causal_mask() if self._causal else everything()))
+        return split_mask(self.attention_mask[..., :S] if self.attention_mask.shape[-1] > S else self.attention_mask, L, S)
+
+    def _key_length(self, rule: MaskRule | None) -> int:
+        """How many keys exist: a static cache has room for more, which no query sees."""
+        L, S = self.query.shape[2], self.key.shape[2]
+        if rule is not None:
+            return min(rule.length, S)
+        return min(L, S) if self._unmasked_causal else S  # without a mask as SDPA reads it: the rest holds nothing yet
+
+    @property
+    def _unmasked_causal(self) -> bool:
+        return self.attention_mask is None and self.none_is_causal and self.query.shape[2] > 1 and self._causal
+
+    @property
+    def _causal(self) -> bool:
+        """As transformers' SDPA reads it: what the call says, else the module, else yes."""
+        return bool(getattr(self.module, "is_causal", True) if self.is_causal is None else self.is_causal)
+
+    def _causal_mask(self) -> Mask:
+        return causal() if self.sliding_window is None else causal() & window(self.sliding_window - 1, 0)
+
+
+# While a block is open
+
+
+def patches() -> list[Callable[[], None]]:
+    """Our attention is registered for good (a name costs nothing); the look-up of attention functions is replaced for a while."""
+    if "transformers" not in sys.modules:
+        return []
+    from transformers import AttentionInterface
+
+    register()
+    return [replace_attribute(AttentionInterface, "get_interface", _capturing(AttentionInterface.get_interface))]
+
+
+def _capturing(get_original: Callable[..., Any]) -> Callable[..., Any]:
+    """Transformers' look-up of an attention function, answering with one whose calls are captured."""
+
+    def get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        function: Callable[..., Any] = get_original(self, attn_implementation, default)
+        if attn_implementation in _CAPTURED_ELSEWHERE or not is_watched():
+            return function
+        return partial(_captured_call, function, str(attn_implementation))
+
+    return get_interface
+
+
+def _captured_call(
+    function: Callable[..., Any],
+    name: str,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> Any:
+    """The model's own attention function, its arguments captured as one attention."""
+
+    def original() -> Any:
+        return function(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs)
+
+    if not is_watched(module):
+        return original()
+    optional = {what: kwargs.get(what) for what in ("is_causal", "position_bias", "sliding_window", "softcap", "s_aux")}
+    active_dropout = dropout if module.training else 0.0
+    call = _InterfaceCall(
+        module, query, key, value, attention_mask, active_dropout, scaling, **optional, none_is_causal=name != "eager"
+    )  # fmt: skip
+    captured = call.capture()
+    returned: list[Any] = []
+
+    def run_original() -> Execution:
+        returned.append(original())
+        return Execution(Result(returned[0][0].transpose(1, 2)), name)
+
+    captured.run_original = run_original
+    result = dispatch(captured)
+    if returned and not captured.altered and captured.muted is None:
+        return returned[0]
+    return result.output.transpose(1, 2).contiguous(), None
+
+
+_lock = threading.Lock()
+_switched: dict[int, tuple[Any, str | None, int]] = {}  # config, its own implementation, how many blocks are open on it
+
+
+@contextmanager
+def regard_attention(model: nn.Module) -> Iterator[None]:
+    """Switch the transformers models inside `model` to our attention, and back to their own at the end."""
+    configs = list(_configs(model))
+    with _lock:
+        for config in configs:
+            _, before, count = _switched.get(id(config), (config, config._attn_implementation_internal, 0))
+            _switched[id(config)] = (config, before, count + 1)
+            config._attn_implementation_internal = NAME
+    try:
+        yield
+    finally:
+        with _lock:
+            for config in configs:
+                _, before, count = _switched.pop(id(config))
+                if count > 1:
+                    _switched[id(config)] = (config, before, count - 1)
+                else:
+                    config._attn_implementation_internal = before
+
+
+def _configs(model: nn.Module) -> Iterator[Any]:
+    """The configs of every transformers model in `model` whose attention can be switched."""
+    if "transformers" not in sys.modules:
+        return
+    from transformers import PreTrainedModel
+
+    visited: set[int] = set()
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and module._can_set_attn_implementation():
+            remaining = [module.config]
+            while remaining:
+                config = remaining.pop()
+                if id(config) not in visited and hasattr(config, "_attn_implementation_internal"):
+                    visited.add(id(config))
+                    yield config
+                    remaining += [sub for name in config.sub_configs if (sub := getattr(config, name, None)) is not None]

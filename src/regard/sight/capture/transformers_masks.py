@@ -1,0 +1,186 @@
+"""Transformers' attention masks as regard masks: our function behind its mask interface, and what it hands to our attention.
+
+Axes: B batch, L queries, S keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...masks import Mask, causal, dense, documents, everything, padding, window
+
+
+class MaskRule(Tensor):
+    """What our mask function hands to our attention function: a regard mask, and the positions of queries and keys.
+
+    To transformers it is a prepared mask, a tensor (B, 1, L, S) it passes on; it has no contents. Slicing does nothing (the attention
+    function fits it to its keys), and a model that computes with its masks gets an error that says to keep its own kernel.
+    """
+
+    mask: Mask | None
+    query_start: int
+    key_start: int
+    length: int  # keys that exist; a static cache has room for more
+    looks_back: bool  # no query sees keys after its own position
+
+    @staticmethod
+    def make(
+        shape: tuple[int, int, int, int],
+        device: torch.device | str,
+        mask: Mask | None,
+        *,
+        query_start: int,
+        key_start: int,
+        length: int,
+        looks_back: bool,
+    ) -> MaskRule:
+        rule: MaskRule = Tensor._make_subclass(MaskRule, torch.zeros((), dtype=torch.bool, device=device).expand(shape))
+        rule.mask, rule.query_start, rule.key_start, rule.length, rule.looks_back = mask, query_start, key_start, length, looks_back
+        return rule
+
+    def __getitem__(self, index: Any) -> MaskRule:
+        return self
+
+    def contiguous(self, *args: Any, **kwargs: Any) -> MaskRule:
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> MaskRule:
+        return self
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name not in _READ_ONLY:
+            raise NotImplementedError(
+                f"this model computes with its attention mask ({name}), which is a rule here; use watch(model, kernel='own')"
+            )
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+_READ_ONLY = (
+    "__get__",
+    "dim",
+    "size",
+    "numel",
+    "__len__",
+    "is_floating_point",
+    "stride",
+    "data_ptr",
+    "__hash__",
+    "ndimension",
+    "get_device",
+)
+
+
+def mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    mask_function: Callable[..., Any] | None = None,
+    attention_mask: Tensor | None = None,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    **kwargs: Any,
+) -> MaskRule:
+    """Our mask behind transformers' mask interface: symbolic for the patterns it knows, a matrix only for one it cannot read."""
+    query_start, key_start = int(q_offset), int(kv_offset)
+    pattern = _read_mask_function(mask_function, query_start, key_start, q_length)
+    looks_back = pattern is not None and pattern.looks_back
+    length = min(kv_length, query_start + q_length - key_start) if looks_back else kv_length
+    if pattern is not None and (not looks_back or length - q_length == query_start - key_start):
+        visible = pattern.build(length)
+    else:
+        visible = dense(_matrix(mask_function, batch_size, q_length, kv_length, query_start, key_start, use_vmap, device))
+        looks_back, length = False, kv_length
+    if attention_mask is not None:
+        visible = _and_padding(visible, attention_mask, key_start, length)
+    return MaskRule.make(
+        (batch_size, 1, q_length, kv_length),
+        device,
+        None if visible == everything() else visible,
+        query_start=query_start,
+        key_start=key_start,
+        length=length,
+        looks_back=looks_back,
+    )
+
+
+def _and_padding(visible: Mask, attention_mask: Tensor, key_start: int, length: int) -> Mask:
+    """Hide the padding of a 2-D attention mask (B, S), 1 = keep; positions it does not reach are hidden too."""
+    keep = attention_mask.bool()[:, key_start : key_start + length]
+    keep = nn.functional.pad(keep, (0, length - keep.shape[1])) if keep.shape[1] < length else keep
+    return visible if bool(keep.all()) else visible & padding(keep)
+
+
+def _matrix(
+    function: Any, batch: int, queries: int, keys: int, query_start: int, key_start: int, use_vmap: bool, device: torch.device | str
+) -> Tensor:
+    """A mask function evaluated at every pair, (B, 1, L, S) bool."""
+    from transformers.masking_utils import sdpa_mask
+
+    visible: Tensor = sdpa_mask(
+        batch_size=batch, q_length=queries, kv_length=keys, q_offset=query_start, kv_offset=key_start, mask_function=function,
+        allow_is_causal_skip=False, use_vmap=use_vmap, device=device,
+    )  # fmt: skip
+    return visible.expand(batch, 1, queries, keys)
+
+
+class _Pattern(NamedTuple):
+    """A mask function of transformers that we know."""
+
+    build: Callable[[int], Mask]  # the mask for a number of keys
+    looks_back: bool
+
+
+def _read_mask_function(function: Any, query_start: int, key_start: int, queries: int) -> _Pattern | None:
+    """Recognise a mask function of transformers by its name and what it closes over; None if it is not one we know."""
+    name = getattr(function, "__qualname__", "")
+    inside = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ()), strict=True)) if name else {}
+    if name == "causal_mask_function":
+        return _Pattern(lambda S: causal(), True)
+    if name == "bidirectional_mask_function":
+        return _Pattern(lambda S: everything(), False)
+    if name == "sliding_window_overlay.<locals>.inner_mask":
+        return _Pattern(lambda S: window(int(inside["sliding_window"]) - 1, None), False)
+    if name == "sliding_window_bidirectional_overlay.<locals>.inner_mask":
+        return _Pattern(lambda S: window(int(inside["sliding_window"]), int(inside["sliding_window"])), False)
+    if name == "packed_sequence_mask_function.<locals>.inner_mask" and query_start == key_start == 0:
+        return _Pattern(lambda S: documents(inside["packed_sequence_mask"]), False)
+    if name == "chunked_overlay.<locals>.inner_mask":
+        return _chunks(inside["left_padding"].view(-1, 1), int(inside["chunk_size"]), query_start, key_start, queries)
+    if name == "and_masks.<locals>.and_mask":
+        return _all_of([_read_mask_function(part, query_start, key_start, queries) for part in inside["mask_functions"]])
+    return None
+
+
+def _chunks(left_padding: Tensor, size: int, query_start: int, key_start: int, queries: int) -> _Pattern:
+    """Chunked attention: a query sees the keys of its own chunk."""
+    query_at = torch.arange(query_start, query_start + queries, device=left_padding.device)
+
+    def build(S: int) -> Mask:
+        key_at = torch.arange(key_start, key_start + S, device=left_padding.device)
+        return documents((query_at - left_padding) // size, (key_at - left_padding) // size)
+
+    return _Pattern(build, False)
+
+
+def _all_of(parts: list[_Pattern | None]) -> _Pattern | None:
+    """The intersection of several patterns; None if one of them is not known."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+
+    def build(S: int) -> Mask:
+        joined = everything()
+        for part in known:
+            joined = joined & part.build(S)
+        return joined
+
+    return _Pattern(build, any(part.looks_back for part in known))

@@ -1,0 +1,109 @@
+"""Exact attention weights of chosen rows and columns, recomputed in float64 from queries, keys and the lse.
+
+Axes: B batch, h heads, n rows, s columns, L queries, S keys, d width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from ..biases import Bias
+from ..choices import Softmax
+from ..kernels.spec import Spec
+
+
+class WeightTile:
+    """The rows × cols part of a request's weights; its mask and bias are evaluated once for all heads."""
+
+    def __init__(self, request: Spec, rows: Sequence[int], cols: range) -> None:
+        self.request, self.rows, self.cols = request, rows, cols
+        device = request.query.device
+        self.dtype = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
+        self.index = torch.tensor(list(rows), dtype=torch.int64, device=device)
+        self.hidden = self._hidden_part()
+        self.bias = self._bias_part()
+
+    def scores(self, batch: slice, heads: Sequence[int]) -> Tensor:
+        """z (B, h, n, s) of some batches and heads: scores over temperature, −∞ where masked."""
+        request = self.request
+        head_index = torch.tensor(list(heads), device=request.query.device)
+        query = request.query[batch].index_select(2, self.index).index_select(1, head_index)
+        key = request.key[batch].index_select(1, head_index // request.group)[:, :, self.cols.start : self.cols.stop]
+        if request.score is None:
+            z = (query.to(self.dtype) * request.scale) @ key.to(self.dtype).mT
+            if request.key_bias is not None:
+                extra = request.key_bias[batch].index_select(1, head_index // request.group)[:, :, self.cols.start : self.cols.stop]
+                z = z + extra.to(self.dtype).unsqueeze(-2)
+            if request.cap is not None:
+                z = request.cap * torch.tanh(z / request.cap)
+        else:
+            z = request.score.tile(query.float(), key.float()).to(self.dtype)
+        if self.bias is not None:
+            z = z + _part(self.bias, batch, head_index).to(self.dtype)
+        beta = request.beta
+        if isinstance(beta, Tensor):
+            z = z * beta.to(self.dtype).expand(request.query.shape[1])[head_index].view(-1, 1, 1)
+        elif beta != 1:
+            z = z * beta
+        return z if self.hidden is None else z.masked_fill_(_part(self.hidden, batch, head_index), -math.inf)
+
+    def weights(self, batch: slice, heads: Sequence[int], lse: Tensor | None) -> tuple[Tensor, Tensor]:
+        """p (B, h, n, s) and the largest score of each row (B, h, n). Softmax weights by the lse (B, h, L) of the run; other choices
+        from whole rows."""
+        z = self.scores(batch, heads)
+        high = z.amax(-1)
+        if lse is None or not isinstance(self.request.choice.distribution(), Softmax):
+            return self.request.choice.distribution().dense(z), high
+        row_lse = lse[batch][:, list(heads)].index_select(2, self.index).to(self.dtype).unsqueeze(-1)
+        return z.sub_(row_lse.masked_fill(row_lse == -math.inf, 0)).exp_(), high
+
+    def _hidden_part(self) -> Tensor | None:
+        """True where the mask hides a key, (B|1, h|1, n, s); None without a mask."""
+        request = self.request
+        if request.mask is None:
+            return None
+        L, S, device = request.query.shape[2], request.key.shape[2], request.query.device
+        parts: list[Tensor] = []
+        for run in runs(self.rows):
+            visible = request.mask.tile(run, self.cols, L, S, device=device)
+            if not isinstance(visible, Tensor):
+                visible = torch.full((1, 1, 1, 1), visible == "all", device=device)
+            parts.append(visible.expand(*visible.shape[:2], len(run), len(self.cols)))
+        lead = (max(p.shape[0] for p in parts), max(p.shape[1] for p in parts))
+        return ~torch.cat([p.expand(*lead, -1, -1) for p in parts], 2)
+
+    def _bias_part(self) -> Tensor | None:
+        bias, request = self.request.bias, self.request
+        if isinstance(bias, Bias):
+            L, S, device = request.query.shape[2], request.key.shape[2], request.query.device
+            return torch.cat([bias.tile(run, self.cols, L, S, device=device) for run in runs(self.rows)], 2).detach()
+        if bias is None:
+            return None
+        bias = bias.detach()
+        bias = bias if bias.shape[2] == 1 else bias.index_select(2, self.index)
+        return bias if bias.shape[3] == 1 else bias[..., self.cols.start : self.cols.stop]
+
+
+def _part(x: Tensor, batch: slice, heads: Tensor) -> Tensor:
+    """A broadcastable (B|1, h|1, n, s) tensor for some batches and heads."""
+    x = x if x.shape[0] == 1 else x[batch]
+    return x if x.shape[1] == 1 else x.index_select(1, heads)
+
+
+def runs(rows: Sequence[int]) -> Iterator[range]:
+    """Split increasing numbers into ranges of consecutive ones.
+
+    >>> list(runs([0, 1, 2, 7]))
+    [range(0, 3), range(7, 8)]
+    """
+    start = previous = rows[0]
+    for row in rows[1:]:
+        if row != previous + 1:
+            yield range(start, previous + 1)
+            start = row
+        previous = row
+    yield range(start, previous + 1)
