@@ -48,6 +48,7 @@ def ring(tokens: int) -> dict[str, float]:
     from regard import parallel
     from regard.cost.peak import peak_bytes
     from regard.cost.ranks import ring_seconds
+    from regard.parallel.attention import make_ring, run
     from regard.parallel.exchange import Exchange
 
     rank, ranks = dist.get_rank(), dist.get_world_size()

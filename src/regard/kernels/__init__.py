@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from .kernel import Kernel, Result, Selection
 from .request import Request
-from .select import KERNELS, execute, intercept, select
+from .select import KERNELS, execute, intercept
 
-__all__ = ["KERNELS", "Kernel", "Request", "Result", "Selection", "execute", "intercept", "select"]
+__all__ = ["KERNELS", "Kernel", "Request", "Result", "Selection", "execute", "intercept"]

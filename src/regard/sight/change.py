@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..kernels.spec import Spec, accumulator
+from ..kernels.request import Request, accumulator
 from ..masks import Mask, everything, per_head, prefix, window
 from .capture.captured import CapturedAttention
 from .capture.model_hooks import LayerCall, ModelHooks
@@ -187,7 +187,7 @@ def _apply(edit: _Edit, captured: CapturedAttention, call: LayerCall) -> None:
     captured.request = dataclasses.replace(request, mask=by_head if request.mask is None else request.mask & by_head)
 
 
-def _with_temperature(request: Spec, heads: list[int], temperature: float) -> Spec:
+def _with_temperature(request: Request, heads: list[int], temperature: float) -> Request:
     """The request with the scores of some heads divided by a temperature."""
     dtype = accumulator(request.query.dtype)
     factor = torch.ones(request.query.shape[1], dtype=dtype, device=request.query.device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..choices import Softmax
-from ..kernels.spec import Spec, accumulator
+from ..kernels.request import Request, accumulator
 from .recompute import WeightTile
 
 ROWS = 128  # sampled per head
@@ -40,7 +40,7 @@ class Proof:
 
 @torch.no_grad()
 def prove(
-    request: Spec, *, lse: Tensor | None, mass: Tensor, output: Tensor | None, kernel: str, rows: Literal["sampled", "full"] = "sampled"
+    request: Request, *, lse: Tensor | None, mass: Tensor, output: Tensor | None, kernel: str, rows: Literal["sampled", "full"] = "sampled"
 ) -> Proof:
     """Check the weights of a request against an output (B, h, L, dv). mass (B, h, L) is Σp of each row, as the kernel computed it."""
     worst = _row_sum_error(request, lse, mass)
@@ -69,7 +69,7 @@ def sample(L: int, count: int = ROWS) -> list[int]:
     return sorted({0, L - 1, *middle.tolist()})
 
 
-def _row_sum_error(request: Spec, lse: Tensor | None, mass: Tensor) -> float:
+def _row_sum_error(request: Request, lse: Tensor | None, mass: Tensor) -> float:
     if not mass.numel():
         return 0.0
     if lse is None or not isinstance(request.choice.distribution(), Softmax):
@@ -80,7 +80,7 @@ def _row_sum_error(request: Spec, lse: Tensor | None, mass: Tensor) -> float:
     return float((mass - wanted).abs().max()) if not bool(lse.isnan().any()) else math.nan
 
 
-def _output_error(request: Spec, lse: Tensor | None, output: Tensor, chosen: range | list[int]) -> tuple[float, float, float]:
+def _output_error(request: Request, lse: Tensor | None, output: Tensor, chosen: range | list[int]) -> tuple[float, float, float]:
     """The largest error, the largest error over Σ p·max|v|, and the largest score in size, on some rows of all heads."""
     B, h, _, S = request.sizes
     step = max(1, _ENTRIES // max(1, S))  # rows at once

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ..biases import Bias
 from ..choices import Softmax
-from ..kernels.spec import Spec
+from ..kernels.request import Request
 
 
 class WeightTile:
     """The rows × cols part of a request's weights; its mask and bias are evaluated once for all heads."""
 
-    def __init__(self, request: Spec, rows: Sequence[int], cols: range) -> None:
+    def __init__(self, request: Request, rows: Sequence[int], cols: range) -> None:
         self.request, self.rows, self.cols = request, rows, cols
         device = request.query.device
         self.dtype = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64

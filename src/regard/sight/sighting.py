@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import torch
 from torch import Tensor
 
-from ..kernels.spec import Spec
+from ..kernels.request import Request
 from ..masks import Mask
 from .proof import Proof
 from .recompute import WeightTile
@@ -37,11 +37,11 @@ class Missed(NamedTuple):
 class Kept:
     """Queries, keys and the lse of one call, from which any tile of its pattern is recomputed exactly."""
 
-    spec: Spec
+    spec: Request
     lse: Tensor | None  # (B, h, L)
 
     @staticmethod
-    def of(spec: Spec, lse: Tensor | None) -> Kept:
+    def of(spec: Request, lse: Tensor | None) -> Kept:
         """Copies, so that a cache written in place or a fused projection's storage is not held on to."""
 
         def copy(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..choices import Softmax
 from ..files import write_text, write_whole
-from ..kernels.spec import Spec
+from ..kernels.request import Request
 from ..masks import from_spans
 from ..readings import NormWeighted, Profile, Top
 from .proof import Proof
@@ -178,7 +178,7 @@ def _kept(number: int, numbers: dict[str, Any], mask: Mask | None, tensors: dict
         return tensors.get(f"{number}.kept.{name}")
 
     query, key, beta = tensors[f"{number}.kept.query"], tensors[f"{number}.kept.key"], stored("beta")
-    spec = Spec(
+    spec = Request(
         query, key, key[..., :0], Softmax(), scale=numbers["scale"], cap=numbers["cap"], key_bias=stored("key_bias"), mask=mask,
         bias=stored("bias"), beta=numbers["beta"] if beta is None else beta,
     )  # fmt: skip

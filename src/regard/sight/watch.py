@@ -14,8 +14,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..kernels.spec import Result, Spec
-from ..readings import Distance, Entropy, MaxLogit, Pooled, Profile, Reading, Received, Sink, TopK, ValueNorm
+from ..kernels.kernel import Result
+from ..kernels.request import Request
+from ..readings import Distance, Entropy, MaxLogit, Pooled, Reading, Received, RowMass, Sink, TopK, ValueNorm
 from .capture.captured import CapturedAttention, execute
 from .capture.model_hooks import LayerCall, ModelHooks
 from .capture.token_ids import ForwardIds, continues, ids_of_call, token_strings
@@ -102,8 +103,7 @@ class watch(ModelHooks):
     def observe(self, captured: CapturedAttention, call: LayerCall) -> Result | None:
         if self._layers_wanted is not None and call.layer not in self._layers_wanted:
             return None
-        row_mass = _RowMass()
-        readings = (*(r for r in self._readings if not isinstance(r, Distance)), row_mass.distance)
+        readings = (*self._readings, RowMass())  # the proof needs each row's sum
         request = dataclasses.replace(captured.request, readings=readings, wants_lse=True)
         if self.uses_regard_kernels and not (captured.output_exists or captured.request.readings):
             read, kernel = execute(request, self._kernel)
@@ -114,14 +114,15 @@ class watch(ModelHooks):
                 read, kernel = execute(dataclasses.replace(request, dropout=0.0), "auto" if self._kernel == "own" else self._kernel)
             kernel = f"{original_kernel}, read beside it by {kernel}"
         lse = None if read.lse is None else read.lse.detach()
-        assert row_mass.rows is not None
-        proof = prove(request, lse=lse, mass=row_mass.rows, output=result.output.detach(), kernel=kernel, rows=self._proof)
+        proof = prove(request, lse=lse, mass=read.readings[RowMass.name], output=result.output.detach(), kernel=kernel, rows=self._proof)
         if not proof.holds:
             warnings.warn(f"the proof of layer {call.layer} ({call.name}) does not hold: {proof}", stacklevel=2)
         self._record(captured, call, request, read, lse, proof)
         return result
 
-    def _record(self, captured: CapturedAttention, call: LayerCall, request: Spec, read: Result, lse: Tensor | None, proof: Proof) -> None:
+    def _record(
+        self, captured: CapturedAttention, call: LayerCall, request: Request, read: Result, lse: Tensor | None, proof: Proof
+    ) -> None:
         """Append what was read to the sighting."""
         B, h, L, S = request.sizes
         head_ids = tuple(range(h)) if self._heads_wanted is None else tuple(i for i in self._heads_wanted if i < h)
@@ -157,7 +158,7 @@ class watch(ModelHooks):
         proof = dataclasses.replace(seen.proof, output_error=max(seen.proof.output_error, error))
         self.sighting._all[index] = dataclasses.replace(seen, proof=proof)
 
-    def _keep(self, request: Spec, lse: Tensor | None) -> Kept | None:
+    def _keep(self, request: Request, lse: Tensor | None) -> Kept | None:
         """Queries, keys and lse, while they fit in the bytes that are left."""
         parts = (request.query, request.key, request.bias, lse)
         cost = sum(x.numel() * x.element_size() for x in parts if isinstance(x, Tensor))
@@ -166,7 +167,7 @@ class watch(ModelHooks):
         self._bytes_left -= cost
         return Kept.of(request, lse)
 
-    def _kind_of_layer(self, captured: CapturedAttention, call: LayerCall, request: Spec) -> str:
+    def _kind_of_layer(self, captured: CapturedAttention, call: LayerCall, request: Request) -> str:
         """The kind of a layer, decided by its first call: a later step of a generation has one query and no mask to tell it by."""
         if call.layer not in self._kinds:
             has_decoder = any("decoder" in name.lower() for name in self._names.values())
@@ -188,23 +189,7 @@ class watch(ModelHooks):
         self.sighting.source_tokens = None if source is None else token_strings(source, self._tokenizer)
 
 
-class _RowMass:
-    """The Distance reading, keeping also the sum of each row, which it must know anyway."""
-
-    def __init__(self) -> None:
-        self.rows: Tensor | None = None
-        self.distance = Distance()
-        finish = self.distance.finish
-
-        def keep(state: dict[str, Any]) -> Profile:
-            self.rows = state["rows"]
-            return finish(state)
-
-        # The compiled pass knows readings by their exact type, so the instance is extended and not the class.
-        self.distance.finish = keep  # type: ignore[method-assign]
-
-
-def _attention_kind(captured: CapturedAttention, name: str, request: Spec, has_decoder: bool) -> str:
+def _attention_kind(captured: CapturedAttention, name: str, request: Request, has_decoder: bool) -> str:
     """ "causal", "self", "encoder" (of an encoder–decoder) or "cross", from what the caller said, the mask and the module's name."""
     _, _, L, S = request.sizes
     low = name.lower()
@@ -220,7 +205,7 @@ def _attention_kind(captured: CapturedAttention, name: str, request: Spec, has_d
     return "encoder" if has_decoder and "encoder" in low and "decoder" not in low else "self"
 
 
-def looks_back(request: Spec) -> bool:
+def looks_back(request: Request) -> bool:
     """Whether the mask lets no query see past its own position, and there is one that could."""
     _, _, L, S = request.sizes
     if request.mask is None or L < 2:

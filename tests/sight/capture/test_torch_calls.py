@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import regard
-from regard import attention as door
+from regard.kernels.select import intercepted
 from regard.models import Bert, BertConfig, Gpt, GptConfig
 from regard.sight import watch
 from regard.sight.capture.sdpa_arguments import split_mask
@@ -188,7 +188,7 @@ def test_own_layers() -> None:
     assert [one.call for one in seen if one.layer == 1] == [0, 1, 2]
     assert [len(one.key_pos) for one in seen if one.layer == 1] == [12, 6, 6]
     assert torch.equal(made, model.generate(ids, max_new=3, temperature=0))
-    assert door._choose.__module__ == "regard.attention"
+    assert not intercepted()
 
 
 def test_own_encoder_with_padding() -> None:
@@ -214,7 +214,7 @@ def test_leaving_restores_everything() -> None:
         model(x)
     assert len(seen) == 1
     assert F.scaled_dot_product_attention is scaled_dot_product_attention
-    assert door._choose.__module__ == "regard.attention"
+    assert not intercepted()
     assert torch.backends.mha.get_fastpath_enabled()
     assert hooks() == 0
     with watch(model) as seen:  # a caught error leaves the names of what runs in order
@@ -260,7 +260,7 @@ def test_watches_may_nest_and_overlap_in_threads() -> None:
         thread.join(30)
     assert counts == {0: 3, 1: 4}
     assert F.scaled_dot_product_attention is scaled_dot_product_attention
-    assert door._choose.__module__ == "regard.attention"
+    assert not intercepted()
 
 
 def test_shared_weights_are_several_layers() -> None:

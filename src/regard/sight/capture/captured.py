@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from ... import attention as door
-from ...kernels.spec import Result, Spec
-
-choose = door._choose  # the entry points' own; a patched one stands in its place while a block is open
+from ...kernels.kernel import Result
+from ...kernels.request import Request
+from ...kernels.select import execute as execute_request
 
 
 class Execution(NamedTuple):
@@ -21,12 +20,16 @@ class Execution(NamedTuple):
     result: Result
     kernel: str
 
+    @classmethod
+    def of(cls, result: Result) -> Execution:
+        return cls(result, "" if result.selection is None else result.selection.kernel.name)
+
 
 @dataclass(eq=False)
 class CapturedAttention:
     """An attention the model has asked for and that has not run yet."""
 
-    request: Spec
+    request: Request
     run_original: Callable[[], Execution]  # the model's own kernel
     module: nn.Module | None = None  # the attention module, where the caller says so
     cross: bool | None = None  # whether it is cross-attention; None: not known
@@ -48,7 +51,6 @@ class CapturedAttention:
         return dataclasses.replace(result, output=result.output.masked_fill(self.muted.view(1, -1, 1, 1), 0))
 
 
-def execute(request: Spec, kernel: str = "auto") -> Execution:
-    """Select a kernel for the request and run it."""
-    selected = choose(request, kernel)[0]
-    return Execution(selected.run(request), selected.name)
+def execute(request: Request, kernel: str = "auto") -> Execution:
+    """Run the request on the named kernel, or on the one selected for it."""
+    return Execution.of(execute_request(dataclasses.replace(request, kernel=kernel)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ...kernels.spec import Result
+from ...kernels.kernel import Result
 from .captured import CapturedAttention
 
 if TYPE_CHECKING:

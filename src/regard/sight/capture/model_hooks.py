@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from ...kernels.spec import Result
+from ...kernels.kernel import Result
 from ..sighting import Missed
 from .captured import CapturedAttention
 from .interception import READABLE_CALLS, install, thread, uninstall

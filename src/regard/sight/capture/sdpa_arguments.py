@@ -13,9 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ... import attention as door
 from ...choices import Softmax
-from ...kernels.spec import Spec
+from ...kernels.request import Request
 from ...masks import Mask, dense, padding
 from ...scores import ScaledDot
 
@@ -41,8 +40,8 @@ def sdpa_request(
     cap: float | None = None,
     sinks: Tensor | None = None,
     dropout: float = 0.0,
-) -> tuple[Spec, tuple[int, ...]]:
-    """A softmax of scaled dot products as a request; also the leading axes the caller gave."""
+) -> Request:
+    """A softmax of scaled dot products as a request."""
     choice = Softmax() if sinks is None else Softmax(sinks=sinks)
     mask, bias, flat = split
     if flat is not None and sinks is not None:  # the sink, which nothing was added to, takes all
@@ -51,7 +50,8 @@ def sdpa_request(
     elif flat is not None:
         query = query.masked_fill(flat, 0.0)
         bias = None if bias is None else bias.masked_fill(flat, 0.0)
-    return door._spec(query, key, value, ScaledDot(scale, cap), mask, bias, choice, dropout, None, (), None, wants_lse=True)
+    score = ScaledDot(scale, cap)
+    return Request.of(query, key, value, score=score, mask=mask, bias=bias, choice=choice, dropout=dropout, wants_lse=True)
 
 
 class _MaskCache(threading.local):

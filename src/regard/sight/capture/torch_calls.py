@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ... import attention as door
-from ...kernels.spec import Result, Spec
+from ...kernels.kernel import Result
+from ...kernels.request import Request
 from ...masks import causal
 from ..recompute import WeightTile
 from .captured import CapturedAttention, Execution
@@ -59,7 +59,7 @@ def _capture_sdpa(
 
     try:
         split = _split_with_causal(attn_mask, is_causal, query.shape[-2], key.shape[-2])
-        request, axes = sdpa_request(query, key, value, split, scale=scale, dropout=dropout_p)
+        request = sdpa_request(query, key, value, split, scale=scale, dropout=dropout_p)
     except (ValueError, TypeError, RuntimeError) as error:  # nested tensors, shapes torch accepts and we do not
         for block in thread.blocks:
             if block.covers(None):
@@ -70,7 +70,8 @@ def _capture_sdpa(
         output = original()
         return Execution(Result(output.reshape(*request.query.shape[:3], output.shape[-1])), "sdpa")
 
-    return door._restore(dispatch(CapturedAttention(request, run_original)).output, axes)
+    output: Tensor = request.restore(dispatch(CapturedAttention(request, run_original)).output)
+    return output
 
 
 def _split_with_causal(attn_mask: Tensor | None, is_causal: bool, L: int, S: int) -> SplitMask:
@@ -107,7 +108,7 @@ def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | Non
     return original
 
 
-def _all_weights(request: Spec) -> Tensor:
+def _all_weights(request: Request) -> Tensor:
     """The whole matrix (B, h, L, S), for a caller who asked for it."""
     _, h, L, S = request.sizes
     return WeightTile(request, range(L), range(S)).scores(slice(None), range(h)).softmax(-1).nan_to_num(0).to(request.query.dtype)

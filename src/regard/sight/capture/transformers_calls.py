@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ...kernels.spec import Result
+from ...kernels.kernel import Result
 from ...masks import Mask, causal, everything, padding, window
 from .captured import CapturedAttention, Execution, execute
 from .interception import dispatch, is_watched, replace_attribute
@@ -91,7 +91,7 @@ class _InterfaceCall:
             position_bias = self.position_bias[..., :length]
             split = split._replace(bias=position_bias if split.bias is None else split.bias + position_bias)
         scale = self.query.shape[-1] ** -0.5 if self.scaling is None else float(self.scaling)
-        request, _ = sdpa_request(self.query, key, value, split, scale=scale, cap=self.softcap, sinks=self.s_aux, dropout=self.dropout)
+        request = sdpa_request(self.query, key, value, split, scale=scale, cap=self.softcap, sinks=self.s_aux, dropout=self.dropout)
         cross = getattr(self.module, "is_cross_attention", None)
         return CapturedAttention(
             request,
