@@ -140,28 +140,40 @@ def test_vocabularies_read_as_before():
 # Configs
 
 
+def changed(text: str, **values: object) -> str:
+    """A config with these keys set to other values, where it has them."""
+    for key, value in values.items():
+        text = re.sub(rf'^{key} = ("[^"]*"|\S+)', f"{key} = {json.dumps(value)}", text, count=1, flags=re.M)
+    return text
+
+
 @pytest.mark.parametrize("when", ["then", "now"])
 @pytest.mark.parametrize("task", TASKS)
 def test_the_printed_example_of_a_config_trains(task, when, copied):
     """The example of each task, as printed by the version that wrote files/ and by this one, with only its files and its length changed."""
     then, now = (FILES / "examples" / f"{task}.toml").read_text(encoding="utf-8"), regard("train", task, "--example")
     if when == "now" and now == then:
-        return  # it was just read
+        return  # the other of the two tests has read it
     data = {
-        "translation": ("letters-train.tsv", "letters-valid.tsv"),
-        "classify": ("topics-train.tsv", "topics-valid.tsv"),
-        "reader": ("stories.txt", None),
+        "translation": {"train": "letters-train.tsv", "valid": "letters-valid.tsv"},
+        "classify": {"train": "topics-train.tsv", "valid": "topics-valid.tsv", "start": "mlm"},
+        "reader": {"train": "stories.txt", "held_out": 6},
     }
-    train, valid = data.get(task, ("rhyme.txt", "rhyme-valid.txt"))
-    text = then if when == "then" else now
-    changes = {"train": json.dumps(train), "valid": json.dumps(valid), "out": '"new"', "steps": "1", "epochs": "1", "held_out": None}
-    changes |= {"start": '"mlm"', "held_out": "6" if task == "reader" else None}
-    for key, value in changes.items():
-        if value not in (None, "null"):
-            text = re.sub(rf'^{key} = ("[^"]*"|\S+)', f"{key} = {value}", text, count=1, flags=re.M)
-    (copied / "new.toml").write_text(text, encoding="utf-8")
+    text = changed(then if when == "then" else now, **data.get(task, {"train": "rhyme.txt", "valid": "rhyme-valid.txt"}))
+    (copied / "new.toml").write_text(changed(text, out="new", steps=1, epochs=1), encoding="utf-8")
     assert "done: " in regard("train", task, copied / "new.toml", "--quiet")
     assert (copied / "new" / "best.safetensors").is_file()
+
+
+def test_data_trains_as_the_config_written_for_it_before_says(copied, monkeypatch):
+    """`regard train lm rhyme.txt` wrote rhyme.toml from the example; the same command finds it."""
+    text = (FILES / "examples" / "lm.toml").read_text(encoding="utf-8")
+    (copied / "rhyme.toml").write_text(changed(text, out="runs/rhyme", train="rhyme.txt", steps=1), encoding="utf-8")
+    monkeypatch.chdir(copied)
+    told = regard("train", "lm", "rhyme.txt", "--quiet")
+    assert "rhyme.toml" in told
+    assert "done: 1 steps" in told
+    assert (copied / "runs" / "rhyme" / "best.safetensors").is_file()
 
 
 @pytest.mark.parametrize(
