@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload
-    from regard.cost.ranks import Spread
+    from regard.cost.count.ranks import Spread
 
 
 class _Plan(TyperGroup):
@@ -72,7 +72,7 @@ def show(
 ) -> None:
     """Parameters, FLOPs, cache, memory and the roofline of a model. The word `show` may be left out."""
     from regard.cost import ConfigError, Workload, plan
-    from regard.cost.source import find
+    from regard.cost.model.sources import find
 
     try:
         work = Workload(
@@ -106,7 +106,7 @@ def show(
     else:
         equal = _print(costs, holdings, explain)
         if spreads:
-            from regard.cost import tables
+            from regard.cost.display import tables
 
             tables.show_ranks(costs, spreads, _console(), explain=explain)
     if picture is not None:
@@ -118,7 +118,7 @@ def show(
 def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[Spread]:
     """The step on 1, 2, 4 … ranks up to those asked for; nothing for one."""
     from regard.cost import ConfigError
-    from regard.cost.ranks import spread
+    from regard.cost.count.ranks import spread
 
     if ranks == 1:
         return []
@@ -130,7 +130,7 @@ def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[S
 
 
 def _print(costs: Costs, holdings: Any, explain: bool) -> bool:
-    from regard.cost import tables
+    from regard.cost.display import tables
 
     console = _console()
     if explain:
@@ -144,7 +144,7 @@ def _print(costs: Costs, holdings: Any, explain: bool) -> bool:
 
 
 def _draw_plan(costs: Costs, path: Path) -> None:
-    from regard.cost.picture import draw_plan
+    from regard.cost.display.picture import draw_plan
 
     draw_plan(costs.architecture, costs.workload, costs.machine, path)
 
@@ -161,7 +161,7 @@ def compare(
 ) -> None:
     """Two models under the same workload, side by side."""
     from regard.cost import ConfigError, Workload, plan
-    from regard.cost import tables as shown
+    from regard.cost.display import tables as shown
 
     try:
         work = Workload(batch=batch, context=context, dtype=dtype, mode="train" if train else "infer")
@@ -190,7 +190,7 @@ def measure(
     picture: _Picture = None,
 ) -> None:
     """Run real kernels over N on this machine; predicted against measured time and bytes."""
-    from regard.cost.growth import measure as run
+    from regard.cost.measure.growth import measure as run
 
     try:
         wanted = [int(n) for n in sizes.split(",")]
@@ -209,11 +209,11 @@ def measure(
                 row["ratio"] = point.ratio
         _print_json(described)
     else:
-        from regard.cost.tables import show_growth
+        from regard.cost.display.tables import show_growth
 
         show_growth(growth, _console())
     if picture is not None:
-        from regard.cost.picture import draw_growth
+        from regard.cost.display.picture import draw_growth
 
         _draw(lambda path: draw_growth(growth, path), picture)
 
@@ -221,8 +221,8 @@ def measure(
 @app.command("list")
 def list_presets(as_json: _Json = False) -> None:
     """The models known by name, with their parameters."""
-    from regard.cost.parameters import parameter_total
-    from regard.cost.presets import preset, presets
+    from regard.cost.count.parameters import parameter_total
+    from regard.cost.model.presets import preset, presets
 
     counts = {name: int(parameter_total(preset(name)).value) for name in presets()}
     if as_json:
