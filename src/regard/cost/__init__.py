@@ -2,9 +2,9 @@
 
 from regard.cost.costs import Costs, plan
 from regard.cost.count.roofline import Machine, this_machine
-from regard.cost.model.architecture import Architecture, ConfigError
 from regard.cost.model.presets import presets
 from regard.cost.quantity import Quantity
 from regard.cost.workload import Workload
+from regard.models.published.architecture import Architecture, ConfigError
 
 __all__ = ["Architecture", "ConfigError", "Costs", "Machine", "Quantity", "Workload", "plan", "presets", "this_machine"]

@@ -11,10 +11,10 @@ from regard.cost.count.flops import Kernel, Step, flops, training_flops
 from regard.cost.count.memory import cache_bytes, cache_per_token, summed, training_bytes, weight_bytes
 from regard.cost.count.parameters import active_total, attention_pieces, parameter_total, parameters
 from regard.cost.count.roofline import Machine, Roof, roof, traffic, training_traffic
-from regard.cost.model.architecture import Architecture, ConfigError
 from regard.cost.model.sources import architecture
 from regard.cost.quantity import Quantity
 from regard.cost.workload import Workload
+from regard.models.published.architecture import Architecture, ConfigError
 
 Parts = dict[str, Quantity]
 

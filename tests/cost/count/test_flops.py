@@ -12,8 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.cost import Architecture
 from regard.cost.count.flops import Step, attention_flops, flops, pairs, training_flops
 from regard.cost.count.memory import summed
-from regard.cost.model.families import from_config
 from regard.cost.quantity import Quantity
+from regard.models.published.families import architecture_from_config
 
 _B, _N = 2, 12
 
@@ -108,7 +108,7 @@ _FAMILIES = [
 def test_dense_flops_equal_torchs_counter(family: str, tiny_model: Callable[..., Any]) -> None:
     """Prompt, one token after it, a training step, and one with checkpointing, of real models on real tensors."""
     model = tiny_model(family)
-    a = from_config({**model.config.to_dict(), "architectures": None})
+    a = architecture_from_config({**model.config.to_dict(), "architectures": None})
     ids = torch.randint(0, 50, (_B, _N), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         prompt, out = _counted(lambda: model(ids, use_cache=True))
@@ -132,7 +132,7 @@ def test_encoders_equal_torchs_counter(family: str) -> None:
     given |= {"hidden_dim": 40} if family == "distilbert" else {"intermediate_size": 40}
     given |= {"embedding_size": 12} if family in ("albert", "electra") else {}
     model = AutoModelForMaskedLM.from_config(CONFIG_MAPPING[family](**given), attn_implementation="eager").eval()
-    a = from_config({**model.config.to_dict(), "architectures": ["XForMaskedLM"]})
+    a = architecture_from_config({**model.config.to_dict(), "architectures": ["XForMaskedLM"]})
     counted, _ = _counted(lambda: model(torch.ones(_B, _N, dtype=torch.int64)))
     assert counted == _sum(flops(a, Step(_B, _N, _N, _N), "dense"))
 
@@ -150,7 +150,7 @@ def test_encoder_decoders_equal_torchs_counter(family: str) -> None:
         CONFIG_MAPPING[family](vocab_size=50, d_model=32, **shapes[family]), attn_implementation="eager"
     )
     model.eval()
-    a = from_config({**model.config.to_dict(), "architectures": None})
+    a = architecture_from_config({**model.config.to_dict(), "architectures": None})
     source, target = torch.ones(_B, 10, dtype=torch.int64), torch.ones(_B, 6, dtype=torch.int64)
     prompt, out = _counted(lambda: model(input_ids=source, decoder_input_ids=target, use_cache=True))
     assert prompt == _sum(flops(a, Step(_B, 6, 6, 6, 10, 10), "dense"))
@@ -162,7 +162,7 @@ def test_encoder_decoders_equal_torchs_counter(family: str) -> None:
 def test_torch_counts_its_fused_kernel_as_nothing_here(tiny_model: Callable[..., Any]) -> None:
     """The difference the documentation tells of: on a CPU, SDPA is not in the counter's list."""
     model = tiny_model("llama", "sdpa")
-    a = from_config({**model.config.to_dict(), "architectures": None})
+    a = architecture_from_config({**model.config.to_dict(), "architectures": None})
     step = Step(_B, _N, _N, _N)
     with torch.no_grad():
         counted, _ = _counted(lambda: model(torch.ones(_B, _N, dtype=torch.int64), use_cache=False))

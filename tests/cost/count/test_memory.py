@@ -8,7 +8,7 @@ import torch
 
 from regard.cost import Architecture, Workload, plan
 from regard.cost.count.memory import cache_bytes, summed, training_bytes, weight_bytes
-from regard.cost.model.families import from_config
+from regard.models.published.families import architecture_from_config
 
 
 @pytest.mark.parametrize("tokens", [3, 5, 6, 14])  # around the window of 5, and beyond it
@@ -16,7 +16,7 @@ from regard.cost.model.families import from_config
 def test_cache_bytes_equal_those_of_transformers(family: str, tokens: int, tiny_model: Callable[..., Any]) -> None:
     """Multi-head, grouped, one key head, sliding, alternating and latent attention; a prompt and then one token."""
     model = tiny_model(family)
-    a = from_config({**model.config.to_dict(), "architectures": None})
+    a = architecture_from_config({**model.config.to_dict(), "architectures": None})
     ids = torch.ones(2, tokens, dtype=torch.int64)
     with torch.no_grad():
         cache = model(ids, use_cache=True).past_key_values
@@ -38,7 +38,7 @@ def test_cross_attention_is_cached_for_the_source() -> None:
 
     config = T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=40, num_layers=2, num_decoder_layers=3, num_heads=4)
     model = AutoModelForSeq2SeqLM.from_config(config).eval()
-    a = from_config({**config.to_dict(), "architectures": None})
+    a = architecture_from_config({**config.to_dict(), "architectures": None})
     with torch.no_grad():
         out = model(input_ids=torch.ones(2, 10, dtype=torch.int64), decoder_input_ids=torch.ones(2, 6, dtype=torch.int64), use_cache=True)
     caches = (out.past_key_values.self_attention_cache, out.past_key_values.cross_attention_cache)

@@ -8,8 +8,8 @@ import torch
 
 from regard.cost import Architecture, plan, presets
 from regard.cost.count.parameters import active_total, attention_pieces, grouped, parameter_total, parameters
-from regard.cost.model.families import FAMILIES, from_config
 from regard.cost.model.presets import PRESETS, preset
+from regard.models.published.families import FAMILIES, architecture_from_config
 
 
 def test_a_tiny_model_by_hand() -> None:
@@ -91,7 +91,7 @@ def test_published_counts(name: str, count: int) -> None:
     ],
 )
 def test_configs_spelled_as_their_authors_did(config: dict[str, Any], count: int) -> None:
-    assert parameter_total(from_config(config)).value == count
+    assert parameter_total(architecture_from_config(config)).value == count
 
 
 def test_a_mixture_shows_what_a_token_meets() -> None:
@@ -136,8 +136,8 @@ def test_every_family_equals_transformers_at_its_defaults(family: str) -> None:
     for kind in _kinds(family):
         wanted = _of_transformers(config, kind)
         named = {"architectures": [f"X{kind}"]}
-        assert parameter_total(from_config({**config, **named})).value == wanted
-        assert parameter_total(from_config({**spelled_out, **named})).value == wanted
+        assert parameter_total(architecture_from_config({**config, **named})).value == wanted
+        assert parameter_total(architecture_from_config({**spelled_out, **named})).value == wanted
 
 
 _VARIANTS: list[dict[str, Any]] = [
@@ -179,7 +179,7 @@ _VARIANTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("config", _VARIANTS, ids=lambda config: "-".join(map(str, list(config)[:2])) + f"-{config['model_type']}")
 def test_variants_equal_transformers(config: dict[str, Any]) -> None:
     for kind in _kinds(config["model_type"]):
-        assert parameter_total(from_config({**config, "architectures": [f"X{kind}"]})).value == _of_transformers(config, kind)
+        assert parameter_total(architecture_from_config({**config, "architectures": [f"X{kind}"]})).value == _of_transformers(config, kind)
 
 
 @pytest.mark.parametrize("name", presets())

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from regard.cli.plan import app
 from regard.cost import ConfigError, Machine, Workload
 from regard.cost.count.ranks import ring_seconds, spread
-from regard.cost.model.architecture import Architecture
+from regard.models.published.architecture import Architecture
 
 TINY = Architecture("tiny", layers=3, width=64, heads=4, kv_heads=2, vocabulary=100)
 FAST = Machine("given", flops=1e12, bandwidth=1e11)

@@ -11,9 +11,9 @@ from typing import Literal
 
 from regard.cost.count.flops import Step
 from regard.cost.count.weights import Symbols
-from regard.cost.model.architecture import Architecture
 from regard.cost.quantity import Quantity, largest, quantity, symbol
 from regard.cost.workload import Workload, dtype_bytes
+from regard.models.published.architecture import Architecture
 
 Attention = Literal["dense", "fused", "streamed"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.cost.count.weights import Rows, Symbols, weights
-from regard.cost.model.architecture import Architecture
 from regard.cost.quantity import Quantity, quantity, smallest, symbol, total
+from regard.models.published.architecture import Architecture
 
 Kernel = Literal["needed", "dense"]
 

@@ -7,9 +7,9 @@ from typing import Literal
 from regard.cost.count.flops import layer_groups
 from regard.cost.count.parameters import parameter_total
 from regard.cost.count.weights import Symbols
-from regard.cost.model.architecture import Architecture
 from regard.cost.quantity import Quantity, smallest, symbol, total
 from regard.cost.workload import OPTIMISERS, Workload, dtype_bytes
+from regard.models.published.architecture import Architecture
 
 Holder = Literal["transformers", "ring"]
 

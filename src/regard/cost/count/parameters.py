@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regard.cost.count.weights import Symbols, weights
-from regard.cost.model.architecture import Architecture
 from regard.cost.quantity import Quantity, total
+from regard.models.published.architecture import Architecture
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "embeddings": ("token embedding", "position embedding", "token types", "relative positions", "embedding projection"),

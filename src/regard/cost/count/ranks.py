@@ -16,10 +16,10 @@ from regard.cost.count.memory import cache_bytes, cache_per_token, summed, train
 from regard.cost.count.parameters import parameter_total
 from regard.cost.count.roofline import Machine, traffic, training_traffic
 from regard.cost.count.weights import Symbols
-from regard.cost.model.architecture import Architecture, ConfigError
 from regard.cost.model.sources import architecture
 from regard.cost.quantity import Quantity, ratio, symbol, total
 from regard.cost.workload import Workload, dtype_bytes
+from regard.models.published.architecture import Architecture, ConfigError
 
 Parts = dict[str, Quantity]
 

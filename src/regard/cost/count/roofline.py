@@ -16,9 +16,9 @@ from regard.cost.count.flops import Step, layer_groups
 from regard.cost.count.memory import cache_per_token, cached_tokens, weight_bytes
 from regard.cost.count.parameters import parameter_total
 from regard.cost.count.weights import weights
-from regard.cost.model.architecture import Architecture
 from regard.cost.quantity import Quantity, ratio, symbol, total
 from regard.cost.workload import OPTIMISERS, Workload, dtype_bytes
+from regard.models.published.architecture import Architecture
 
 if TYPE_CHECKING:
     import torch

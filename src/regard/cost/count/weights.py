@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.cost.model.architecture import Architecture
 from regard.cost.quantity import Quantity, quantity, symbol
+from regard.models.published.architecture import Architecture
 
 Rows = Literal["tokens", "source", "cache", "logits", "first", "none"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cost.count.activations import inference_activations
 from regard.cost.count.flops import Step, attention_flops
-from regard.cost.model.architecture import Architecture
 from regard.cost.workload import Workload
+from regard.models.published.architecture import Architecture
 
 if TYPE_CHECKING:
     from regard.cost.count.roofline import Machine

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regard.cost.costs import Costs, StepCost
     from regard.cost.count.ranks import Spread
     from regard.cost.measure.growth import Curve, Growth
-    from regard.cost.model.architecture import Architecture
     from regard.cost.model.weight_headers import Holdings
+    from regard.models.published.architecture import Architecture
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

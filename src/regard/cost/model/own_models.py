@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from regard.cost.model.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
+from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
 
 _ACTIVATIONS = {"gelu_tanh": "gelu", "swiglu": "silu"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.cost.model.architecture import Architecture, ConfigError, nearest
-from regard.cost.model.families import from_config
+from regard.models.published.architecture import Architecture, ConfigError, nearest
+from regard.models.published.families import architecture_from_config
 
 Config = dict[str, Any]
 
@@ -119,10 +119,10 @@ def preset(name: str) -> Architecture:
     >>> preset("gpt-33")
     Traceback (most recent call last):
         ...
-    regard.cost.model.architecture.ConfigError: no model is called 'gpt-33'; did you mean gpt3 or gpt3-13b or gpt3-350m?
+    regard.models.published.architecture.ConfigError: no model is called 'gpt-33'; did you mean gpt3 or gpt3-13b or gpt3-350m?
     """
     plain = name.lower().replace("_", "-")
     plain = ALIASES.get(plain, plain)
     if plain not in PRESETS:
         raise ConfigError(f"no model is called {name!r}{nearest(plain, PRESETS) or '; `regard plan list` names them all'}")
-    return from_config(PRESETS[plain], plain)
+    return architecture_from_config(PRESETS[plain], plain)

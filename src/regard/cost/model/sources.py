@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.cost.model.architecture import Architecture, ConfigError, nearest
-from regard.cost.model.families import from_config
 from regard.cost.model.own_models import from_ours, from_saved, is_ours
 from regard.cost.model.presets import ALIASES, PRESETS, preset
-from regard.cost.model.weight_headers import Holdings, read_holdings, read_json
+from regard.cost.model.weight_headers import Holdings, read_holdings
+from regard.models.published.architecture import Architecture, ConfigError, nearest
+from regard.models.published.families import architecture_from_config
+from regard.models.published.fields import read_json
 
 
 def architecture(source: object) -> Architecture:
@@ -41,7 +42,7 @@ def _mapping(config: Mapping[str, Any], name: str) -> Architecture:
     if "regard" in config and isinstance(config.get("config"), Mapping):
         return from_saved(config, name)
     if "model_type" in config or "text_config" in config:
-        return from_config(config, name)
+        return architecture_from_config(config, name)
     if "layers" in config or "width" in config:
         return Architecture.of(config, name or "model")
     raise ConfigError("field 'model_type' is missing; expected a Hugging Face config.json, or at least layers, width, heads and vocabulary")

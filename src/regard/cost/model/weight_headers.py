@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
-from regard.cost.model.architecture import Architecture, ConfigError
+from regard.models.published.architecture import Architecture, ConfigError
+from regard.models.published.fields import read_json
 
 _LIMIT = 100_000_000  # bytes of a header; the safetensors library refuses longer ones too
 
@@ -102,16 +102,6 @@ def _shards(folder: Path) -> list[Path]:
     if missing:
         raise ConfigError(f"{index.name} names {len(names)} files and {len(missing)} are missing, the first is {missing[0]}")
     return [folder / name for name in names]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path} holds a {type(found).__name__}; expected an object with named fields")
-    return found
 
 
 def _safetensors(path: Path) -> tuple[Stored, ...]:

@@ -1,11 +1,17 @@
-"""The encoder families, and those with an encoder and a decoder."""
+"""BERT and the other encoder families, and those with an encoder and a decoder."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from regard.cost.model.architecture import ATTENTION_BIASES, MLP_BIASES, ConfigError
-from regard.cost.model.fields import Family, Fields, Shape
+from regard.models.bert import BertConfig
+from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
+from regard.models.published.family import Family, Loader, Shape, activation
+from regard.models.published.fields import Fields
+from regard.models.published.tensors import bert_tensors
+
+__all__ = ["ENCODER_FAMILIES"]
 
 
 def _bert(c: Fields, *, decoder_bias: bool = True) -> Shape:
@@ -96,6 +102,27 @@ def _bart(c: Fields) -> Shape:
     }
 
 
+def _bert_config(c: Fields, a: Architecture, names: Collection[str]) -> BertConfig:
+    """LayerNorm after each part, learned positions and segments; the pooled vector and the masked head if the folder has them."""
+    if c.text("position_embedding_type") != "absolute":
+        raise ConfigError(f"config.json has position_embedding_type {c.text('position_embedding_type')!r}; only 'absolute' is read")
+    return BertConfig(
+        vocabulary=a.vocabulary,
+        d_model=a.width,
+        heads=a.heads,
+        layers=a.layers,
+        context=a.positions,
+        hidden=a.mlp_width,
+        types=a.token_types,
+        eps=c.number("layer_norm_eps"),
+        activation=activation(c, "hidden_act"),
+        dropout=c.number("hidden_dropout_prob"),
+        attention_dropout=c.number("attention_probs_dropout_prob"),
+        pooled=any(name.removeprefix("bert.") == "pooler.dense.weight" for name in names),
+        masked="cls.predictions.transform.dense.weight" in names,
+    )
+
+
 _BERT: dict[str, Any] = {
     "vocab_size": 30522,
     "hidden_size": 768,
@@ -108,7 +135,14 @@ _BERT: dict[str, Any] = {
     "tie_word_embeddings": True,
 }
 
-ENCODERS: dict[str, Family] = {
+_RUN: dict[str, Any] = {  # read only to run the model
+    "layer_norm_eps": 1e-12,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "position_embedding_type": "absolute",
+}
+
+ENCODER_FAMILIES: dict[str, Family] = {
     "albert": Family(
         _albert,
         _BERT
@@ -133,7 +167,7 @@ ENCODERS: dict[str, Family] = {
             "tie_word_embeddings": True,
         },
     ),
-    "bert": Family(_bert, _BERT, encoder=True, pooler=True),
+    "bert": Family(_bert, _BERT | _RUN, encoder=True, pooler=True, bert=Loader(_bert_config, bert_tensors)),
     "distilbert": Family(
         _distilbert,
         {

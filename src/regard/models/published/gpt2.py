@@ -1,12 +1,18 @@
-"""The decoder families before Llama: GPT-2 and its kin."""
+"""GPT-2 and the other decoder families before Llama."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from regard.cost.model.architecture import ATTENTION_BIASES, MLP_BIASES
-from regard.cost.model.decoders import biased, defaults, modern
-from regard.cost.model.fields import Family, Fields, Shape
+from regard.models.gpt import GptConfig
+from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
+from regard.models.published.decoder_fields import biased, defaults, modern
+from regard.models.published.family import Family, Loader, Shape, activation
+from regard.models.published.fields import Fields
+from regard.models.published.tensors import gpt2_tensors
+
+__all__ = ["GPT2_FAMILIES"]
 
 
 def _gpt2(c: Fields) -> Shape:
@@ -86,6 +92,27 @@ def _falcon(c: Fields) -> Shape:
     }
 
 
+def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig:
+    """Learned positions, LayerNorm before each part."""
+    if c.flag("scale_attn_by_inverse_layer_idx"):
+        raise ConfigError(
+            "config.json sets scale_attn_by_inverse_layer_idx, which this library's GPT does not have; no published GPT-2 weights need it"
+        )
+    return GptConfig(
+        vocabulary=a.vocabulary,
+        d_model=a.width,
+        heads=a.heads,
+        layers=a.layers,
+        context=a.positions,
+        hidden=a.mlp_width,
+        eps=c.number("layer_norm_epsilon"),
+        activation=activation(c, "activation_function"),
+        dropout=c.number("resid_pdrop"),
+        attention_dropout=c.number("attn_pdrop"),
+        tied=a.tied,
+    )
+
+
 _GPT2_NAMES = {
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
@@ -102,9 +129,15 @@ _GPT2: dict[str, Any] = {
     "activation_function": "gelu_new",
     "tie_word_embeddings": True,
 }
+_RUN: dict[str, Any] = {  # read only to run the model
+    "layer_norm_epsilon": 1e-5,
+    "resid_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+    "scale_attn_by_inverse_layer_idx": False,
+}
 _BLOOM_NAMES = {"n_embed": "hidden_size", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
-CLASSICS: dict[str, Family] = {
+GPT2_FAMILIES: dict[str, Family] = {
     "bloom": Family(
         _bloom, {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8, "tie_word_embeddings": True}, _BLOOM_NAMES
     ),
@@ -127,7 +160,7 @@ CLASSICS: dict[str, Family] = {
         },
         {"n_embed": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads"},
     ),
-    "gpt2": Family(_gpt2, _GPT2, _GPT2_NAMES),
+    "gpt2": Family(_gpt2, _GPT2 | _RUN, _GPT2_NAMES, gpt=Loader(_gpt_config, gpt2_tensors)),
     "gpt_bigcode": Family(_gpt2, _GPT2 | {"multi_query": True}, _GPT2_NAMES),
     "gpt_neox": Family(_gpt_neox, defaults(50432, 6144, 24576, 44, 64, attention_bias=True)),
     "gptj": Family(

@@ -29,7 +29,7 @@ class Architecture:
     >>> Architecture("odd", layers=2, width=9, heads=2, vocabulary=11)
     Traceback (most recent call last):
         ...
-    regard.cost.model.architecture.ConfigError: width 9 does not divide into 2 heads; give head_dim
+    regard.models.published.architecture.ConfigError: width 9 does not divide into 2 heads; give head_dim
     """
 
     name: str
