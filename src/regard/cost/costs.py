@@ -12,11 +12,9 @@ from regard.cost.count.memory import cache_bytes, cache_per_token, summed, train
 from regard.cost.count.parameters import active_total, attention_pieces, parameter_total, parameters
 from regard.cost.count.roofline import Machine, Roof, roof, traffic, training_traffic
 from regard.cost.model.sources import architecture
-from regard.cost.quantity import Quantity
+from regard.cost.quantity import Parts, Quantity
 from regard.cost.workload import Workload
 from regard.models.published.architecture import Architecture, ConfigError
-
-Parts = dict[str, Quantity]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Costs:
 
         def plain(value: Any) -> Any:
             if isinstance(value, Quantity):
-                return {"value": value.value, "formula": value.formula, "numbers": value.numbers}
+                return value.to_dict()
             if isinstance(value, Roof):
                 shown = {name: plain(getattr(value, name)) for name in ("intensity", "arithmetic", "memory")}
                 return {**shown, "seconds": value.seconds, "bound": value.bound}

@@ -17,11 +17,11 @@ from regard.cost.count.parameters import parameter_total
 from regard.cost.count.roofline import Machine, traffic, training_traffic
 from regard.cost.count.weights import Symbols
 from regard.cost.model.sources import architecture
-from regard.cost.quantity import Quantity, ratio, symbol, total
+from regard.cost.quantity import Parts, Quantity, ratio, symbol, total
 from regard.cost.workload import Workload, dtype_bytes
 from regard.models.published.architecture import Architecture, ConfigError
 
-Parts = dict[str, Quantity]
+__all__ = ["Spread", "ring_seconds", "spread"]
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,10 @@ class Spread:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-
-        def plain(parts: Parts) -> dict[str, Any]:
-            return {name: {"value": x.value, "formula": x.formula, "numbers": x.numbers} for name, x in parts.items()}
-
+        layout = {"ranks": self.ranks, "link": self.link, "tokens": self.tokens, "fully_sharded": self.fully_sharded}
         times = {name: getattr(self, name) for name in ("seconds", "computing", "sending", "waiting", "overlap")}
-        given = {"ranks": self.ranks, "link": self.link, "tokens": self.tokens, "fully_sharded": self.fully_sharded}
-        return {**given, **times, "sent": plain(self.sent), "memory": plain(self.memory)}
+        sent, memory = ({name: part.to_dict() for name, part in parts.items()} for parts in (self.sent, self.memory))
+        return {**layout, **times, "sent": sent, "memory": memory}
 
 
 def ring_seconds(blocks: int, computing: float, sending: float) -> tuple[float, float]:
@@ -93,66 +90,132 @@ def spread(
     a, work = architecture(source), workload or Workload()
     if a.encoder_layers:
         raise ConfigError(f"{a.name} has an encoder and a decoder; sequences are sharded in models of one stack only")
-    tokens = work.tokens(a)
-    n, P = -(-tokens // ranks), symbol("ranks", ranks)
-    train = work.mode == "train"
-    size = symbol("bytes", dtype_bytes(work.dtype))
-    held = symbol("batch", work.batch) * symbol("n", n) * cache_per_token(a)  # numbers of a rank's keys and values in a layer
-    step = Step(work.batch, tokens, tokens, tokens if train or not a.causal else 1)
+    run = _Run(a, work, machine, ranks, link, fully_sharded)
+    ring = _ring(run)
+    weights = _weights_sent(run)
+    unhidden = float(summed(weights).value) / link  # nothing hides it: the worst case
+    sent = {name: part for name, part in {**_blocks_sent(run, ring), **weights}.items() if part.value}
+    computing = ring.computing + _other_computing(run)
+    return Spread(ranks, link, run.tokens, fully_sharded, sent, _memory(run), computing, ring.sending + unhidden, ring.waiting + unhidden)
 
+
+@dataclass(frozen=True)
+class _Run:
+    """One step of a model, and the ranks it is spread over."""
+
+    a: Architecture
+    work: Workload
+    machine: Machine
+    ranks: int
+    link: float
+    fully_sharded: bool
+
+    @property
+    def train(self) -> bool:
+        return self.work.mode == "train"
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a sequence on one rank."""
+        return -(-self.work.tokens(self.a) // self.ranks)
+
+    @property
+    def step(self) -> Step:
+        tokens = self.work.tokens(self.a)
+        return Step(self.work.batch, tokens, tokens, tokens if self.train or not self.a.causal else 1)
+
+    @property
+    def block(self) -> Quantity:
+        """Numbers of a rank's keys and values in a layer."""
+        return symbol("batch", self.work.batch) * symbol("n", self.tokens) * cache_per_token(self.a)
+
+    @property
+    def size(self) -> Quantity:
+        return symbol("bytes", dtype_bytes(self.work.dtype))
+
+    @property
+    def others(self) -> Quantity:
+        return (symbol("ranks", self.ranks) - 1).grouped()
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """Attention of all layers: bytes of keys and values sent in one pass, of their gradients, and seconds on a rank."""
+
+    keys: Quantity
+    gradients: Quantity
+    computing: float
+    sending: float
+    waiting: float
+
+
+def _ring(run: _Run) -> _Ring:
     keys, gradients = Quantity(), Quantity()
-    attending, busy, waiting = 0.0, 0.0, 0.0
-    for window, layers in layer_groups(a):
-        blocks = ranks if window is None else min(ranks, -(-window // n) + 1)
-        hops = (P - 1).grouped() if blocks == ranks else symbol("blocks", blocks - 1)
-        keys = keys + layers * hops * held * size
-        s = Symbols(a)
-        products = 2 * step.count("batch") * pairs(a, step, window, "needed") * s.heads * (s.head_dim + s.value_dim).grouped()
-        one = float(products.value) / ranks / blocks / machine.flops  # seconds for one block in one layer
-        out = float((held * size).value) / link
-        # Backward: two gradients of each product, and the scores once more.
-        passes = [(1.0, out), *([(2.5, out + float(held.value) * 4 / link)] if train else [])]
-        for factor, sending in passes:
-            seconds, waited = ring_seconds(blocks, factor * one, sending)
-            attending += float(layers.value) * (seconds - waited)
+    computing, busy, waiting = 0.0, 0.0, 0.0
+    for window, layers in layer_groups(run.a):
+        blocks = run.ranks if window is None else min(run.ranks, -(-window // run.tokens) + 1)
+        hops = run.others if blocks == run.ranks else symbol("blocks", blocks - 1)
+        keys = keys + layers * hops * run.block * run.size
+        if run.train:
+            gradients = gradients + layers * hops * run.block * 4
+        for block_computing, block_sending in _passes(run, window, blocks):
+            seconds, waited = ring_seconds(blocks, block_computing, block_sending)
+            computing += float(layers.value) * (seconds - waited)
             waiting += float(layers.value) * waited
-            busy += float(layers.value) * (blocks - 1) * sending
-        if train:
-            gradients = gradients + layers * hops * held * 4
-    sent = {"keys and values": keys}
-    if train:
-        sent = {"keys and values, forward": keys, "keys and values, backward": keys, "their gradients": gradients}
-        weights = parameter_total(a).named("parameters") * symbol("bytes", dtype_bytes(work.master))
-        # Gathered whole for forward and backward and summed into parts, or summed everywhere: as much as passes a rank of a ring.
-        times = 3 if fully_sharded else 2
-        sent["parameters and their gradients" if fully_sharded else "gradients of the parameters"] = (
-            ratio(times * (P - 1).grouped() * weights, P) if ranks > 1 else Quantity()
-        )
-        last = float(list(sent.values())[-1].value) / link
-        busy, waiting = busy + last, waiting + last  # not hidden: the worst case
-    sent = {name: x for name, x in sent.items() if x.value}
-    work_done = training_flops(a, step, checkpointing=work.checkpointing) if train else flops(a, step)
-    rest = float(total(x for name, x in work_done.items() if not name.startswith(("scores", "weighted sum"))).value)
-    moved = float(summed(training_traffic(a, work) if train else traffic(a, work, step)).value)
-    computing = attending + max(rest / ranks / machine.flops, moved / machine.bandwidth)
-    memory = _memory(a, replace(work, context=n, generate=0), P, held, size, fully_sharded)
-    return Spread(ranks, link, n, fully_sharded, sent, memory, computing, busy, waiting)
+            busy += float(layers.value) * (blocks - 1) * block_sending
+    return _Ring(keys, gradients, computing, busy, waiting)
 
 
-def _memory(a: Architecture, work: Workload, ranks: Quantity, held: Quantity, size: Quantity, fully_sharded: bool) -> Parts:
+def _passes(run: _Run, window: int | None, blocks: int) -> list[tuple[float, float]]:
+    """(seconds to compute, seconds to send) one block of one layer: forward, and in training backward."""
+    s, step = Symbols(run.a), run.step
+    products = 2 * step.count("batch") * pairs(run.a, step, window, "needed") * s.heads * (s.head_dim + s.value_dim).grouped()
+    computing = float(products.value) / run.ranks / blocks / run.machine.flops
+    sending = float((run.block * run.size).value) / run.link
+    if not run.train:
+        return [(computing, sending)]
+    # Backward: two gradients of each product, and the scores once more; the gradients go home in float32.
+    return [(computing, sending), (2.5 * computing, sending + float(run.block.value) * 4 / run.link)]
+
+
+def _blocks_sent(run: _Run, ring: _Ring) -> Parts:
+    if not run.train:
+        return {"keys and values": ring.keys}
+    return {"keys and values, forward": ring.keys, "keys and values, backward": ring.keys, "their gradients": ring.gradients}
+
+
+def _weights_sent(run: _Run) -> Parts:
+    """Bytes of the weights and their gradients a training step sends.
+
+    Gathered whole for forward and backward and summed into parts, or summed everywhere: as much as passes a rank of a ring.
+    """
+    if not run.train or run.ranks == 1:
+        return {}
+    weights = parameter_total(run.a).named("parameters") * symbol("bytes", dtype_bytes(run.work.master))
+    name, times = ("parameters and their gradients", 3) if run.fully_sharded else ("gradients of the parameters", 2)
+    return {name: ratio(times * run.others * weights, symbol("ranks", run.ranks))}
+
+
+def _other_computing(run: _Run) -> float:
+    """Seconds of a rank for all but attention's products: arithmetic, or the bytes it must move if they take longer."""
+    a, work, step = run.a, run.work, run.step
+    done = training_flops(a, step, checkpointing=work.checkpointing) if run.train else flops(a, step)
+    rest = float(total(part for name, part in done.items() if not name.startswith(("scores", "weighted sum"))).value)
+    moved = float(summed(training_traffic(a, work) if run.train else traffic(a, work, step)).value)
+    return max(rest / run.ranks / run.machine.flops, moved / run.machine.bandwidth)
+
+
+def _memory(run: _Run) -> Parts:
     """What a rank holds of a sequence of n tokens, its weights, and the blocks on their way."""
-    train = work.mode == "train"
-    lasting = training_bytes(a, work) if train else {"weights": weight_bytes(a, work.dtype)}
-    if fully_sharded:
-        lasting = {f"{name}, a share": ratio(x, ranks) for name, x in lasting.items()}
-    if train:
-        lasting |= {f"activations {name}": x for name, x in training_activations(a, work, "streamed").items()}
+    a, work = run.a, replace(run.work, context=run.tokens, generate=0)
+    parts = training_bytes(a, work) if run.train else {"weights": weight_bytes(a, work.dtype)}
+    if run.fully_sharded:
+        parts = {f"{name}, a share": ratio(part, symbol("ranks", run.ranks)) for name, part in parts.items()}
+    if run.train:
+        parts |= {f"activations {name}": part for name, part in training_activations(a, work, "streamed").items()}
     else:
-        lasting |= {"key-value cache": summed(cache_bytes(a, work))} if a.causal else {}
-        lasting["activations"] = inference_activations(a, work, "streamed")
-    if ranks.value > 1:
-        lasting["blocks under way"] = 2 * held * size + (4 * held * 4 if train else Quantity())
-    return lasting
-
-
-__all__ = ["Spread", "ring_seconds", "spread"]
+        parts |= {"key-value cache": summed(cache_bytes(a, work))} if a.causal else {}
+        parts["activations"] = inference_activations(a, work, "streamed")
+    if run.ranks > 1:
+        parts["blocks under way"] = 2 * run.block * run.size + (4 * run.block * 4 if run.train else Quantity())
+    return parts
