@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload
     from regard.cost.count.ranks import Spread
+    from regard.cost.model.weight_headers import StoredWeights
 
 
 class _Plan(TyperGroup):
@@ -87,32 +88,32 @@ def show(
             optimiser=optimiser,
             master=master,
         )
-        architecture, holdings = find(name)
+        architecture, stored = find(name)
         costs = plan(architecture, work, machine=_machine(work, peak_tflops, bandwidth, roofline))
         spreads = _spreads(costs, ranks, link, fsdp)
     except ConfigError as error:
         _fail(str(error))
-    equal = True
     if as_json:
-        described = costs.to_dict()
-        if spreads:
-            described["ranks"] = [one.to_dict() for one in spreads]
-        if holdings is not None:
-            beside = {why: sum(t.count for t in tensors) for why, tensors in holdings.beside(architecture).items()}
-            equal = holdings.count - sum(beside.values()) == costs.total.value
-            sizes = {"count": holdings.count, "bytes": holdings.bytes, "dtypes": holdings.dtypes(), "no_parameters": beside}
-            described["file"] = {"path": str(holdings.path), **sizes, "equal": equal}
-        _print_json(described)
+        _print_json(_described(costs, spreads, stored))
     else:
-        equal = _print(costs, holdings, explain)
-        if spreads:
-            from regard.cost.display import tables
-
-            tables.show_ranks(costs, spreads, _console(), explain=explain)
+        _print(costs, spreads, stored, explain)
     if picture is not None:
         _draw(lambda path: _draw_plan(costs, path), picture)
-    if not equal:
+    if stored is not None and stored.parameter_count(architecture) != costs.total.value:
         raise typer.Exit(1)
+
+
+def _described(costs: Costs, spreads: list[Spread], stored: StoredWeights | None) -> dict[str, Any]:
+    """What `--json` prints."""
+    described = costs.to_dict()
+    if spreads:
+        described["ranks"] = [one.to_dict() for one in spreads]
+    if stored is not None:
+        others = {why: sum(t.count for t in tensors) for why, tensors in stored.not_parameters(costs.architecture).items()}
+        sizes = {"count": stored.count, "bytes": stored.bytes, "dtypes": stored.dtypes(), "no_parameters": others}
+        equal = stored.parameter_count(costs.architecture) == costs.total.value
+        described["file"] = {"path": str(stored.path), **sizes, "equal": equal}
+    return described
 
 
 def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[Spread]:
@@ -129,18 +130,18 @@ def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[S
     return [spread(*given, machine=costs.machine, ranks=count, link=link * 1e9, fully_sharded=fsdp) for count in (*counts, ranks)]
 
 
-def _print(costs: Costs, holdings: Any, explain: bool) -> bool:
+def _print(costs: Costs, spreads: list[Spread], stored: StoredWeights | None, explain: bool) -> None:
     from regard.cost.display import tables
 
     console = _console()
     if explain:
         tables.explain(costs, console)
-        return tables.show_holdings(costs, holdings, console) if holdings is not None else True
-    tables.show(costs, console, holdings)
-    if holdings is None:
-        return True
-    beside = sum(t.count for tensors in holdings.beside(costs.architecture).values() for t in tensors)
-    return bool(holdings.count - beside == costs.total.value)
+        if stored is not None:
+            tables.show_stored(costs, stored, console)
+    else:
+        tables.show(costs, console, stored)
+    if spreads:
+        tables.show_ranks(costs, spreads, console, explain=explain)
 
 
 def _draw_plan(costs: Costs, path: Path) -> None:

@@ -1,7 +1,8 @@
 """What attention costs, exactly: parameters, FLOPs, bytes, each number with its formula; and measurement beside it."""
 
 from regard.cost.costs import Costs, plan
-from regard.cost.count.roofline import Machine, this_machine
+from regard.cost.count.roofline import Machine
+from regard.cost.measure.machine import this_machine
 from regard.cost.model.presets import presets
 from regard.cost.quantity import Quantity
 from regard.cost.workload import Workload

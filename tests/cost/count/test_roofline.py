@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.cost import Architecture, Machine, Workload, plan, this_machine
+from regard.cost import Architecture, Machine, Workload, plan
 from regard.cost.count.flops import Step
 from regard.cost.count.roofline import traffic, training_traffic
 
@@ -45,10 +45,3 @@ def test_a_training_step_reads_and_writes_what_the_optimiser_needs() -> None:
     n = plan(_TINY).total.value
     moved = training_traffic(_TINY, Workload(mode="train", dtype="bf16"))
     assert sum(part.value for part in moved.values()) == n * (2 * 2 + 2 * 4 + 2 * 4 + 2 * 2 * 4)
-
-
-def test_this_machine_is_measured() -> None:
-    machine = this_machine("fp32", 0.02)
-    assert machine.threads >= 1
-    assert machine.flops > 1e8
-    assert machine.bandwidth > 1e8

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from regard.cost import ConfigError, plan
 from regard.cost.model.sources import find
-from regard.cost.model.weight_headers import read_holdings
+from regard.cost.model.weight_headers import read_stored_weights
 
 _LLAMA = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
@@ -28,11 +28,11 @@ def _published(tmp_path: Path, family: str, given: dict[str, Any], *, shard: str
 def test_a_published_folder_and_its_file(tmp_path: Path, family: str, given: dict[str, Any]) -> None:
     folder, count = _published(tmp_path, family, given)
     for path in (folder, folder / "model.safetensors"):
-        a, holdings = find(path)
-        assert holdings is not None
-        assert holdings.count == plan(a).total.value == count
-        assert holdings.bytes == 4 * count
-        assert holdings.dtypes() == {"f32": count}
+        a, stored = find(path)
+        assert stored is not None
+        assert stored.count == plan(a).total.value == count
+        assert stored.bytes == 4 * count
+        assert stored.dtypes() == {"f32": count}
         assert a.name == "published"
 
 
@@ -40,10 +40,10 @@ def test_shards_are_counted_together_and_a_missing_one_is_named(tmp_path: Path) 
     folder, count = _published(tmp_path, "llama", _LLAMA, shard="20KB")
     files = sorted(folder.glob("*.safetensors"))
     assert len(files) > 2
-    assert read_holdings(folder).count == count
+    assert read_stored_weights(folder).count == count
     files[1].unlink()
     with pytest.raises(ConfigError, match=rf"1 are missing, the first is {files[1].name}"):
-        read_holdings(folder)
+        read_stored_weights(folder)
 
 
 def test_only_the_header_is_read(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_only_the_header_is_read(tmp_path: Path) -> None:
     header = json.dumps({"w": {"dtype": "F32", "shape": [1_000_000, 1_000_000], "data_offsets": [0, 4_000_000_000_000]}}).encode()
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header)
-    assert read_holdings(path).count == 10**12
+    assert read_stored_weights(path).count == 10**12
 
 
 def test_tied_copies_and_buffers_are_told_apart(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_tied_copies_and_buffers_are_told_apart(tmp_path: Path) -> None:
         tensors[f"transformer.h.{layer}.attn.bias"] = torch.ones(1, 1, 16, 16)
     (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
     save_file(tensors, tmp_path / "model.safetensors")
-    a, holdings = find(tmp_path)
-    assert holdings is not None
-    beside = {why: sum(t.count for t in found) for why, found in holdings.beside(a).items()}
+    a, stored = find(tmp_path)
+    assert stored is not None
+    beside = {why: sum(t.count for t in found) for why, found in stored.not_parameters(a).items()}
     assert beside == {"tied copies of the embedding": 50 * 32, "causal masks": 2 * 256}
-    assert holdings.count - sum(beside.values()) == plan(a).total.value == count
+    assert stored.count - sum(beside.values()) == plan(a).total.value == count
 
 
 def test_a_folder_of_our_own(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_folder_of_our_own(tmp_path: Path) -> None:
 
     model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=4, layers=2, context=16))
     model.save_folder(tmp_path / "mine")
-    a, holdings = find(tmp_path / "mine")
-    assert holdings is not None
-    assert holdings.count == plan(a).total.value == sum(p.numel() for p in model.parameters())
+    a, stored = find(tmp_path / "mine")
+    assert stored is not None
+    assert stored.count == plan(a).total.value == sum(p.numel() for p in model.parameters())
 
 
 def test_a_gguf_file(tmp_path: Path) -> None:
@@ -107,11 +107,11 @@ def test_a_gguf_file(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    a, holdings = find(path)
-    assert holdings is not None
+    a, stored = find(path)
+    assert stored is not None
     assert a.name == "tiny"
-    assert holdings.count == plan(a).total.value == sum(int(np.prod(shape)) for shape in shapes.values())
-    assert set(holdings.dtypes()) == {"f16", "f32"}
+    assert stored.count == plan(a).total.value == sum(int(np.prod(shape)) for shape in shapes.values())
+    assert set(stored.dtypes()) == {"f16", "f32"}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_broken_files_are_named(tmp_path: Path, content: bytes, message: str) ->
     path = tmp_path / "broken.safetensors"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=message):
-        read_holdings(path)
+        read_stored_weights(path)
 
 
 def test_weights_without_a_config_and_other_files(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_weights_without_a_config_and_other_files(tmp_path: Path) -> None:
         find(tmp_path / "model.safetensors")
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(ConfigError, match=r"expected a \.safetensors or \.gguf"):
-        read_holdings(tmp_path / "notes.txt")
+        read_stored_weights(tmp_path / "notes.txt")
     (tmp_path / "bad.gguf").write_bytes(b"GGUF not really")
     with pytest.raises(ConfigError, match="GGUF"):
         find(tmp_path / "bad.gguf")

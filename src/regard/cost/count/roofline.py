@@ -5,12 +5,7 @@ Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performan
 
 from __future__ import annotations
 
-import platform
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from regard.cost.count.flops import Step, layer_groups
 from regard.cost.count.memory import cache_per_token, cached_tokens, weight_bytes
@@ -19,9 +14,6 @@ from regard.cost.count.weights import weights
 from regard.cost.quantity import Quantity, ratio, symbol, total
 from regard.cost.workload import OPTIMISERS, Workload, dtype_bytes
 from regard.models.published.architecture import Architecture
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True)
@@ -98,38 +90,3 @@ def roof(flops: Quantity, moved: Quantity, machine: Machine) -> Roof:
     return Roof(
         ratio(work, bytes_moved), ratio(work, symbol("peak", machine.flops)), ratio(bytes_moved, symbol("bandwidth", machine.bandwidth))
     )
-
-
-def _best(run: Callable[[], object], seconds: float) -> float:
-    """The shortest of several runs."""
-    run()
-    best, end = float("inf"), time.perf_counter() + seconds
-    while True:
-        begin = time.perf_counter()
-        run()
-        now = time.perf_counter()
-        best = min(best, now - begin)
-        if now > end:
-            return best
-
-
-@cache
-def this_machine(dtype: str = "fp32", seconds: float = 0.6, threads: int = 0) -> Machine:
-    """Measured once for each dtype and thread count: the best rate of a matrix product, and of copying what no cache can hold."""
-    import torch
-
-    kinds = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-    kind = kinds.get(dtype, torch.float32)
-    flops = max(_matmul_rate(kind, n, seconds / 3) for n in (384, 768, 1536))
-    source = torch.ones(48 << 20, dtype=torch.float32)  # 192 MB
-    target = torch.empty_like(source)
-    bandwidth = 2 * source.nbytes / _best(lambda: target.copy_(source), seconds)
-    return Machine(platform.processor() or platform.machine(), flops, bandwidth, threads or torch.get_num_threads())
-
-
-def _matmul_rate(kind: torch.dtype, n: int, seconds: float) -> float:
-    import torch
-
-    left, right = torch.ones(n, n, dtype=kind), torch.ones(n, n, dtype=kind)
-    out = torch.empty(n, n, dtype=kind)
-    return 2 * n**3 / _best(lambda: torch.mm(left, right, out=out), seconds)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.cost.costs import Costs, StepCost
     from regard.cost.count.ranks import Spread
     from regard.cost.measure.growth import Curve, Growth
-    from regard.cost.model.weight_headers import Holdings
+    from regard.cost.model.weight_headers import StoredWeights
     from regard.models.published.architecture import Architecture
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -48,15 +48,15 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def show(costs: Costs, console: Console, holdings: Holdings | None = None) -> None:
+def show(costs: Costs, console: Console, stored: StoredWeights | None = None) -> None:
     """All tables of a plan."""
     a, work = costs.architecture, costs.workload
     console.print(f"[bold]{escape(a.name)}[/]  {_shape(a)}", soft_wrap=True)
     for note in a.notes:
         console.print(f"note: {escape(note)}", soft_wrap=True)
     _print(console, "parameters", _parameters(costs))
-    if holdings is not None:
-        show_holdings(costs, holdings, console)
+    if stored is not None:
+        show_stored(costs, stored, console)
     for step in costs.steps.values():
         _print(console, step.title, _work(step))
         if step.roof is not None and costs.machine is not None:
@@ -99,24 +99,21 @@ def _parameters(costs: Costs) -> Table:
     return table
 
 
-def show_holdings(costs: Costs, holdings: Holdings, console: Console) -> bool:
-    """What the file holds against what the config says; True when they agree."""
-    beside = holdings.beside(costs.architecture)
-    extra = sum(tensor.count for tensors in beside.values() for tensor in tensors)
-    kinds = ", ".join(f"{count:,} {dtype}" for dtype, count in holdings.dtypes().items())
+def show_stored(costs: Costs, stored: StoredWeights, console: Console) -> None:
+    """What the file holds against what the config says."""
+    kinds = ", ".join(f"{count:,} {dtype}" for dtype, count in stored.dtypes().items())
     console.print(
-        f"the file holds {holdings.count:,} numbers in {len(holdings.tensors):,} tensors, {short(holdings.bytes, 'B')} ({kinds})",
+        f"the file holds {stored.count:,} numbers in {len(stored.tensors):,} tensors, {short(stored.bytes, 'B')} ({kinds})",
         soft_wrap=True,
     )
-    for why, tensors in beside.items():
+    for why, tensors in stored.not_parameters(costs.architecture).items():
         console.print(f"  of them {sum(t.count for t in tensors):,} are no parameters: {why} ({tensors[0].name} …)", soft_wrap=True)
-    missing = holdings.count - extra - costs.total.value
+    missing = stored.parameter_count(costs.architecture) - costs.total.value
     if missing == 0:
         console.print(f"the config says {costs.total.value:,}: equal", style="green", soft_wrap=True)
     else:
         more = "more" if missing > 0 else "fewer"
         console.print(f"the config says {costs.total.value:,}: the file has {abs(missing):,} {more}", style="bold magenta", soft_wrap=True)
-    return bool(missing == 0)
 
 
 def _work(step: StepCost) -> Table:

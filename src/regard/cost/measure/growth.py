@@ -17,7 +17,8 @@ import torch
 
 from regard.cost.count.activations import attention_bytes
 from regard.cost.count.flops import Step
-from regard.cost.count.roofline import Machine, this_machine
+from regard.cost.count.roofline import Machine
+from regard.cost.measure.machine import best_time, this_machine
 from regard.cost.measure.peak import Call, dense, fresh, measurable
 from regard.cost.quantity import Quantity, symbol
 
@@ -87,18 +88,6 @@ def formulas(tokens: int, heads: int, head_dim: int) -> dict[str, Quantity]:
     }
 
 
-def best_time(run: Callable[[], object], budget: float) -> float:
-    """The shortest of the runs that fit the budget, in seconds; at least two after a first that warms up."""
-    run()
-    best, spent, runs = math.inf, 0.0, 0
-    while runs < 2 or (spent < budget and runs < 200):
-        begin = time.perf_counter()
-        run()
-        taken = time.perf_counter() - begin
-        best, spent, runs = min(best, taken), spent + taken, runs + 1
-    return best
-
-
 def fit(sizes: Sequence[int], values: Sequence[float], powers: tuple[int, ...]) -> tuple[float, float, float]:
     """Non-negative c₀, c₁, c₂ of Σ cᵢ·Nⁱ over the given powers, least squares of the relative error.
 
@@ -165,34 +154,12 @@ def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> 
 
     begin = time.perf_counter()
     machine = this_machine("fp32", min(0.5, budget / 30), torch.get_num_threads())
-    share = budget / 3 / (3 * len(sizes) + 3)
-    width = heads * head_dim
-    taken: dict[str, list[float]] = {"projections": [], "dense": [], "ours": []}
-    for done, n in enumerate(sizes):
-        if done >= 3 and time.perf_counter() - begin > budget / 4:
-            sizes = sizes[:done]  # a slow or busy machine: fewer sizes rather than a longer wait
-            break
-        runs = _runs(n, heads, head_dim)
-        for name, found in taken.items():
-            found.append(best_time(runs[name], share))
-    probe = torch.zeros(1, heads, 16, head_dim)
-    peak, d = machine.flops, width
-    causal_law = "O(N²·d), half of it under a causal mask"
-    times = (
-        time_curve("projections", "O(N·d²)", sizes, taken["projections"], 1, lambda n: 8 * n * d * d / peak),
-        time_curve("dense attention", "O(N²·d)", sizes, taken["dense"], 2, lambda n: 4 * n * n * d / peak),
-        time_curve("our attention", causal_law, sizes, taken["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
-    )
-    at = _runs(2 * width, heads, head_dim)
-    law = formulas(2 * width, heads, head_dim)
-    crossing = {
-        "tokens": float(2 * width),
-        "FLOPs of projections": float(law["projections"].value),
-        "FLOPs of scores and values": float(law["scores and values"].value),
-        "seconds of projections": best_time(at["projections"], share),
-        "seconds of dense attention": best_time(at["dense"], share),
-    }
+    share = budget / 3 / (3 * len(sizes) + 3)  # seconds for each thing that is timed
+    times = _time_curves(sizes, heads, head_dim, machine, share, end=begin + budget / 4)
+    sizes = [point.tokens for point in times[0].points]
+    crossing = _crossing(heads, head_dim, share)
     memory = _memory_curves(sizes, heads, head_dim, timeout=max(PATIENCE, 4 * budget)) if measurable() else ()
+    probe = torch.zeros(1, heads, 16, head_dim)
     return Growth(
         machine=machine,
         heads=heads,
@@ -202,9 +169,41 @@ def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> 
         times=times,
         bytes=memory,
         crossing=crossing,
-        recurrence=_recurrence(sizes[-1], width, share),
+        recurrence=_recurrence(sizes[-1], heads * head_dim, share),
         seconds=time.perf_counter() - begin,
     )
+
+
+def _time_curves(sizes: Sequence[int], heads: int, head_dim: int, machine: Machine, share: float, *, end: float) -> tuple[Curve, ...]:
+    """Projections, dense attention and ours over N; after three sizes no new one is begun once the clock has reached `end`."""
+    taken: dict[str, list[float]] = {"projections": [], "dense": [], "ours": []}
+    for done, n in enumerate(sizes):
+        if done >= 3 and time.perf_counter() > end:
+            sizes = sizes[:done]  # a slow or busy machine: fewer sizes rather than a longer wait
+            break
+        runs = _runs(n, heads, head_dim)
+        for name, seconds in taken.items():
+            seconds.append(best_time(runs[name], share))
+    peak, d = machine.flops, heads * head_dim
+    causal_law = "O(N²·d), half of it under a causal mask"
+    return (
+        time_curve("projections", "O(N·d²)", sizes, taken["projections"], 1, lambda n: 8 * n * d * d / peak),
+        time_curve("dense attention", "O(N²·d)", sizes, taken["dense"], 2, lambda n: 4 * n * n * d / peak),
+        time_curve("our attention", causal_law, sizes, taken["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
+    )
+
+
+def _crossing(heads: int, head_dim: int, share: float) -> dict[str, float]:
+    """FLOPs and seconds of projections and of dense attention at N = 2d, where their FLOPs are equal."""
+    tokens = 2 * heads * head_dim
+    runs, law = _runs(tokens, heads, head_dim), formulas(tokens, heads, head_dim)
+    return {
+        "tokens": float(tokens),
+        "FLOPs of projections": float(law["projections"].value),
+        "FLOPs of scores and values": float(law["scores and values"].value),
+        "seconds of projections": best_time(runs["projections"], share),
+        "seconds of dense attention": best_time(runs["dense"], share),
+    }
 
 
 def _runs(tokens: int, heads: int, head_dim: int) -> dict[str, Callable[[], object]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.cost.model.own_models import from_ours, from_saved, is_ours
 from regard.cost.model.presets import ALIASES, PRESETS, preset
-from regard.cost.model.weight_headers import Holdings, read_holdings
+from regard.cost.model.weight_headers import StoredWeights, read_stored_weights
 from regard.models.published.architecture import Architecture, ConfigError, nearest
 from regard.models.published.families import architecture_from_config
 from regard.models.published.fields import read_json
@@ -48,7 +48,7 @@ def _mapping(config: Mapping[str, Any], name: str) -> Architecture:
     raise ConfigError("field 'model_type' is missing; expected a Hugging Face config.json, or at least layers, width, heads and vocabulary")
 
 
-def find(source: str | Path) -> tuple[Architecture, Holdings | None]:
+def find(source: str | Path) -> tuple[Architecture, StoredWeights | None]:
     """A preset by name or a model by path; with a path to weights also what the files hold."""
     path = Path(source)
     known = str(source).lower().replace("_", "-")
@@ -62,14 +62,14 @@ def find(source: str | Path) -> tuple[Architecture, Holdings | None]:
     if path.is_file() and path.suffix == ".json":
         return _mapping(read_json(path), path.parent.name if path.name == "config.json" else path.stem), None
     if path.suffix == ".gguf":
-        return _gguf_architecture(path), read_holdings(path)
+        return _gguf_architecture(path), read_stored_weights(path)
     folder = path if path.is_dir() else path.parent
     config = folder / "config.json"
     if not config.is_file():
         raise ConfigError(f"{folder} has no config.json, which says what the weights are; put it beside them")
     found = _mapping(read_json(config), folder.resolve().name)
-    holdings = read_holdings(path)
-    return found, holdings if holdings.tensors else None
+    stored = read_stored_weights(path)
+    return found, stored if stored.tensors else None
 
 
 def _gguf_architecture(path: Path) -> Architecture:

@@ -15,7 +15,7 @@ _LIMIT = 100_000_000  # bytes of a header; the safetensors library refuses longe
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTensor:
     """One tensor of a file."""
 
     name: str
@@ -29,11 +29,11 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Holdings:
+class StoredWeights:
     """All tensors of a file or of the files of a folder."""
 
     path: Path
-    tensors: tuple[Stored, ...]
+    tensors: tuple[StoredTensor, ...]
 
     @property
     def count(self) -> int:
@@ -50,10 +50,10 @@ class Holdings:
             counts[tensor.dtype] += tensor.count
         return dict(counts.most_common())
 
-    def beside(self, a: Architecture) -> dict[str, list[Stored]]:
-        """Tensors that are stored but are no parameters of the model, by why they are there."""
+    def not_parameters(self, a: Architecture) -> dict[str, list[StoredTensor]]:
+        """Tensors that are stored but are no parameters of the model, by the reason they are there."""
         tables = {tensor.shape for tensor in self.tensors if tensor.name.endswith(_EMBEDDINGS)}
-        found: dict[str, list[Stored]] = {}
+        groups: dict[str, list[StoredTensor]] = {}
         for tensor in self.tensors:
             why = next((why for why, ends in _BUFFERS.items() if tensor.name.endswith(ends)), None)
             if why == "causal masks" and len(tensor.shape) != 4 and not tensor.name.endswith("masked_bias"):
@@ -61,8 +61,12 @@ class Holdings:
             if a.tied and tensor.name.endswith(_UNEMBEDDINGS) and tensor.shape in tables:
                 why = "tied copies of the embedding"
             if why:
-                found.setdefault(why, []).append(tensor)
-        return found
+                groups.setdefault(why, []).append(tensor)
+        return groups
+
+    def parameter_count(self, a: Architecture) -> int:
+        """How many of the stored numbers are parameters of the model."""
+        return self.count - sum(tensor.count for tensors in self.not_parameters(a).values() for tensor in tensors)
 
 
 _EMBEDDINGS = ("wte.weight", "embed_tokens.weight", "word_embeddings.weight", "embed_in.weight", "shared.weight")
@@ -81,14 +85,14 @@ _BUFFERS = {
 }
 
 
-def read_holdings(path: Path) -> Holdings:
+def read_stored_weights(path: Path) -> StoredWeights:
     """From a .safetensors or .gguf file, or a folder of safetensors (one file, or shards with their index)."""
     if path.is_dir():
-        return Holdings(path, tuple(tensor for file in _shards(path) for tensor in _safetensors(file)))
+        return StoredWeights(path, tuple(tensor for file in _shards(path) for tensor in _safetensors(file)))
     if path.suffix == ".gguf":
-        return Holdings(path, _gguf(path))
+        return StoredWeights(path, _gguf(path))
     if path.suffix == ".safetensors":
-        return Holdings(path, _safetensors(path))
+        return StoredWeights(path, _safetensors(path))
     raise ConfigError(f"{path.name}: expected a .safetensors or .gguf file, or a folder with config.json and .safetensors files")
 
 
@@ -104,7 +108,7 @@ def _shards(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def _safetensors(path: Path) -> tuple[Stored, ...]:
+def _safetensors(path: Path) -> tuple[StoredTensor, ...]:
     """The header is 8 bytes of length, little-endian, then that much JSON; the numbers follow and are not touched."""
     try:
         with path.open("rb") as file:
@@ -116,7 +120,7 @@ def _safetensors(path: Path) -> tuple[Stored, ...]:
         for name, about in header.items():
             if name != "__metadata__":
                 begin, end = about["data_offsets"]
-                tensors.append(Stored(name, tuple(about["shape"]), about["dtype"].lower(), end - begin))
+                tensors.append(StoredTensor(name, tuple(about["shape"]), about["dtype"].lower(), end - begin))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise
@@ -124,7 +128,7 @@ def _safetensors(path: Path) -> tuple[Stored, ...]:
     return tuple(tensors)
 
 
-def _gguf(path: Path) -> tuple[Stored, ...]:
+def _gguf(path: Path) -> tuple[StoredTensor, ...]:
     try:
         from gguf import GGUFReader
     except ImportError as error:
@@ -134,6 +138,6 @@ def _gguf(path: Path) -> tuple[Stored, ...]:
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise ConfigError(f"{path.name} is not a whole GGUF file: {error}") from error
     return tuple(
-        Stored(str(t.name), tuple(int(n) for n in reversed(t.shape)), str(t.tensor_type.name).lower(), int(t.n_bytes))
+        StoredTensor(str(t.name), tuple(int(n) for n in reversed(t.shape)), str(t.tensor_type.name).lower(), int(t.n_bytes))
         for t in reader.tensors
     )
