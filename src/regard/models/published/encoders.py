@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.models.bert import BertConfig
 from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
-from regard.models.published.family import Family, Loader, Shape, activation
+from regard.models.published.family import Family, Loader, Shape, activation, sizes
 from regard.models.published.fields import Fields
 from regard.models.published.tensors import bert_tensors
 
@@ -107,12 +107,8 @@ def _bert_config(c: Fields, a: Architecture, names: Collection[str]) -> BertConf
     if c.text("position_embedding_type") != "absolute":
         raise ConfigError(f"config.json has position_embedding_type {c.text('position_embedding_type')!r}; only 'absolute' is read")
     return BertConfig(
-        vocabulary=a.vocabulary,
-        d_model=a.width,
-        heads=a.heads,
-        layers=a.layers,
+        **sizes(a),
         context=a.positions,
-        hidden=a.mlp_width,
         types=a.token_types,
         eps=c.number("layer_norm_eps"),
         activation=activation(c, "hidden_act"),

@@ -12,7 +12,7 @@ from regard.models.published.architecture import Architecture, ConfigError
 from regard.models.published.fields import Fields
 from regard.models.published.tensors import Recipes
 
-__all__ = ["Family", "Loader", "Shape", "activation", "sliding_window"]
+__all__ = ["Family", "Loader", "Shape", "activation", "sizes", "sliding_window"]
 
 Shape = dict[str, Any]  # fields of Architecture
 Config = TypeVar("Config", GptConfig, BertConfig)
@@ -55,6 +55,11 @@ _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
 }
+
+
+def sizes(a: Architecture) -> dict[str, Any]:
+    """The sizes every config of ours has, under our names."""
+    return {"vocabulary": a.vocabulary, "d_model": a.width, "heads": a.heads, "layers": a.layers, "hidden": a.mlp_width}
 
 
 def activation(c: Fields, key: str) -> Literal["gelu", "gelu_tanh", "relu"]:

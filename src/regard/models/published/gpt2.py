@@ -8,7 +8,7 @@ from typing import Any
 from regard.models.gpt import GptConfig
 from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
 from regard.models.published.decoder_fields import biased, defaults, modern
-from regard.models.published.family import Family, Loader, Shape, activation
+from regard.models.published.family import Family, Loader, Shape, activation, sizes
 from regard.models.published.fields import Fields
 from regard.models.published.tensors import gpt2_tensors
 
@@ -99,12 +99,8 @@ def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig
             "config.json sets scale_attn_by_inverse_layer_idx, which this library's GPT does not have; no published GPT-2 weights need it"
         )
     return GptConfig(
-        vocabulary=a.vocabulary,
-        d_model=a.width,
-        heads=a.heads,
-        layers=a.layers,
+        **sizes(a),
         context=a.positions,
-        hidden=a.mlp_width,
         eps=c.number("layer_norm_epsilon"),
         activation=activation(c, "activation_function"),
         dropout=c.number("resid_pdrop"),

@@ -8,7 +8,7 @@ from typing import Any
 from regard.models.gpt import GptConfig
 from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
 from regard.models.published.decoder_fields import QKV, SLIDING, biased, defaults, modern, windows
-from regard.models.published.family import Family, Loader, Shape, sliding_window
+from regard.models.published.family import Family, Loader, Shape, sizes, sliding_window
 from regard.models.published.fields import Fields
 from regard.models.published.rotary import ROTARY, rotary
 from regard.models.published.tensors import llama_tensors
@@ -95,14 +95,10 @@ def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig
     context = c.count("max_position_embeddings", assume=True)
     window, window_layers = sliding_window(a)
     return GptConfig(
-        vocabulary=a.vocabulary,
-        d_model=a.width,
-        heads=a.heads,
+        **sizes(a),
         kv_heads=a.kv_heads,
         head_dim=a.head_dim,
-        layers=a.layers,
         context=context,
-        hidden=a.mlp_width,
         norm="rms",
         eps=c.number("rms_norm_eps"),
         activation="swiglu",
