@@ -3,7 +3,7 @@
     python benchmarks/parallel.py [--tokens 16384] [--points 10000000]
 
 Every rank is a process of one thread on gloo. Memory is the process's own high-water mark above what it held before its inputs were made.
-The prediction (`regard.cost.ranks.ring_seconds`) is fed with two numbers measured beside it: what one block takes to compute while all
+The prediction (`cost.count.ranks.ring_seconds`) is fed with two numbers measured beside it: what one block takes to compute while all
 ranks compute, and what it takes to send while all ranks send.
 """
 
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from regard.cost.peak import RETURNING
+from regard.cost.measure.peak import RETURNING
 
 HEADS, WIDTH = 4, 64
 
@@ -46,8 +46,8 @@ def ring(tokens: int) -> dict[str, float]:
 
     import regard
     from regard import parallel
-    from regard.cost.peak import peak_bytes
-    from regard.cost.ranks import ring_seconds
+    from regard.cost.count.ranks import ring_seconds
+    from regard.cost.measure.peak import peak_bytes
     from regard.parallel.attention import make_ring, run
     from regard.parallel.exchange import Exchange
 
@@ -109,7 +109,7 @@ def regression(points: int) -> dict[str, float]:
     import numpy as np
     import torch.distributed as dist
 
-    from regard.cost.peak import peak_bytes
+    from regard.cost.measure.peak import peak_bytes
     from regard.parallel.regression import ShardedNadarayaWatson
 
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -134,7 +134,7 @@ def worker(what: str, size: int) -> None:
     import torch
     import torch.distributed as dist
 
-    from regard.cost.peak import no_huge_pages
+    from regard.cost.measure.peak import no_huge_pages
 
     no_huge_pages()
     torch.set_num_threads(1)

@@ -11,7 +11,8 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload
-    from regard.cost.ranks import Spread
+    from regard.cost.count.ranks import Spread
+    from regard.cost.model.weight_headers import StoredWeights
 
 
 class _Plan(TyperGroup):
@@ -72,7 +73,7 @@ def show(
 ) -> None:
     """Parameters, FLOPs, cache, memory and the roofline of a model. The word `show` may be left out."""
     from regard.cost import ConfigError, Workload, plan
-    from regard.cost.source import find
+    from regard.cost.model.sources import find
 
     try:
         work = Workload(
@@ -87,38 +88,38 @@ def show(
             optimiser=optimiser,
             master=master,
         )
-        architecture, holdings = find(name)
+        architecture, stored = find(name)
         costs = plan(architecture, work, machine=_machine(work, peak_tflops, bandwidth, roofline))
         spreads = _spreads(costs, ranks, link, fsdp)
     except ConfigError as error:
         _fail(str(error))
-    equal = True
     if as_json:
-        described = costs.to_dict()
-        if spreads:
-            described["ranks"] = [one.to_dict() for one in spreads]
-        if holdings is not None:
-            beside = {why: sum(t.count for t in tensors) for why, tensors in holdings.beside(architecture).items()}
-            equal = holdings.count - sum(beside.values()) == costs.total.value
-            sizes = {"count": holdings.count, "bytes": holdings.bytes, "dtypes": holdings.dtypes(), "no_parameters": beside}
-            described["file"] = {"path": str(holdings.path), **sizes, "equal": equal}
-        _print_json(described)
+        _print_json(_described(costs, spreads, stored))
     else:
-        equal = _print(costs, holdings, explain)
-        if spreads:
-            from regard.cost import tables
-
-            tables.show_ranks(costs, spreads, _console(), explain=explain)
+        _print(costs, spreads, stored, explain)
     if picture is not None:
         _draw(lambda path: _draw_plan(costs, path), picture)
-    if not equal:
+    if stored is not None and stored.parameter_count(architecture) != costs.total.value:
         raise typer.Exit(1)
+
+
+def _described(costs: Costs, spreads: list[Spread], stored: StoredWeights | None) -> dict[str, Any]:
+    """What `--json` prints."""
+    described = costs.to_dict()
+    if spreads:
+        described["ranks"] = [one.to_dict() for one in spreads]
+    if stored is not None:
+        others = {why: sum(t.count for t in tensors) for why, tensors in stored.not_parameters(costs.architecture).items()}
+        sizes = {"count": stored.count, "bytes": stored.bytes, "dtypes": stored.dtypes(), "no_parameters": others}
+        equal = stored.parameter_count(costs.architecture) == costs.total.value
+        described["file"] = {"path": str(stored.path), **sizes, "equal": equal}
+    return described
 
 
 def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[Spread]:
     """The step on 1, 2, 4 … ranks up to those asked for; nothing for one."""
     from regard.cost import ConfigError
-    from regard.cost.ranks import spread
+    from regard.cost.count.ranks import spread
 
     if ranks == 1:
         return []
@@ -129,22 +130,22 @@ def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[S
     return [spread(*given, machine=costs.machine, ranks=count, link=link * 1e9, fully_sharded=fsdp) for count in (*counts, ranks)]
 
 
-def _print(costs: Costs, holdings: Any, explain: bool) -> bool:
-    from regard.cost import tables
+def _print(costs: Costs, spreads: list[Spread], stored: StoredWeights | None, explain: bool) -> None:
+    from regard.cost.display import tables
 
     console = _console()
     if explain:
         tables.explain(costs, console)
-        return tables.show_holdings(costs, holdings, console) if holdings is not None else True
-    tables.show(costs, console, holdings)
-    if holdings is None:
-        return True
-    beside = sum(t.count for tensors in holdings.beside(costs.architecture).values() for t in tensors)
-    return bool(holdings.count - beside == costs.total.value)
+        if stored is not None:
+            tables.show_stored(costs, stored, console)
+    else:
+        tables.show(costs, console, stored)
+    if spreads:
+        tables.show_ranks(costs, spreads, console, explain=explain)
 
 
 def _draw_plan(costs: Costs, path: Path) -> None:
-    from regard.cost.picture import draw_plan
+    from regard.cost.display.picture import draw_plan
 
     draw_plan(costs.architecture, costs.workload, costs.machine, path)
 
@@ -161,7 +162,7 @@ def compare(
 ) -> None:
     """Two models under the same workload, side by side."""
     from regard.cost import ConfigError, Workload, plan
-    from regard.cost import tables as shown
+    from regard.cost.display import tables as shown
 
     try:
         work = Workload(batch=batch, context=context, dtype=dtype, mode="train" if train else "infer")
@@ -190,7 +191,7 @@ def measure(
     picture: _Picture = None,
 ) -> None:
     """Run real kernels over N on this machine; predicted against measured time and bytes."""
-    from regard.cost.growth import measure as run
+    from regard.cost.measure.growth import measure as run
 
     try:
         wanted = [int(n) for n in sizes.split(",")]
@@ -209,11 +210,11 @@ def measure(
                 row["ratio"] = point.ratio
         _print_json(described)
     else:
-        from regard.cost.tables import show_growth
+        from regard.cost.display.tables import show_growth
 
         show_growth(growth, _console())
     if picture is not None:
-        from regard.cost.picture import draw_growth
+        from regard.cost.display.picture import draw_growth
 
         _draw(lambda path: draw_growth(growth, path), picture)
 
@@ -221,8 +222,8 @@ def measure(
 @app.command("list")
 def list_presets(as_json: _Json = False) -> None:
     """The models known by name, with their parameters."""
-    from regard.cost.parameters import parameter_total
-    from regard.cost.presets import preset, presets
+    from regard.cost.count.parameters import parameter_total
+    from regard.cost.model.presets import preset, presets
 
     counts = {name: int(parameter_total(preset(name)).value) for name in presets()}
     if as_json:

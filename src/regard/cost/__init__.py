@@ -1,10 +1,11 @@
 """What attention costs, exactly: parameters, FLOPs, bytes, each number with its formula; and measurement beside it."""
 
-from regard.cost.architecture import Architecture, ConfigError
 from regard.cost.costs import Costs, plan
-from regard.cost.presets import presets
+from regard.cost.count.roofline import Machine
+from regard.cost.measure.machine import this_machine
+from regard.cost.model.presets import presets
 from regard.cost.quantity import Quantity
-from regard.cost.roofline import Machine, this_machine
 from regard.cost.workload import Workload
+from regard.models.published.architecture import Architecture, ConfigError
 
 __all__ = ["Architecture", "ConfigError", "Costs", "Machine", "Quantity", "Workload", "plan", "presets", "this_machine"]

@@ -6,17 +6,15 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from regard.cost.activations import Attention, inference_activations, training_activations
-from regard.cost.architecture import Architecture, ConfigError
-from regard.cost.flops import Kernel, Step, flops, training_flops
-from regard.cost.memory import cache_bytes, cache_per_token, summed, training_bytes, weight_bytes
-from regard.cost.parameters import active_total, attention_pieces, parameter_total, parameters
-from regard.cost.quantity import Quantity
-from regard.cost.roofline import Machine, Roof, roof, traffic, training_traffic
-from regard.cost.source import architecture
+from regard.cost.count.activations import Attention, inference_activations, training_activations
+from regard.cost.count.flops import Kernel, Step, flops, training_flops
+from regard.cost.count.memory import cache_bytes, cache_per_token, summed, training_bytes, weight_bytes
+from regard.cost.count.parameters import active_total, attention_pieces, parameter_total, parameters
+from regard.cost.count.roofline import Machine, Roof, roof, traffic, training_traffic
+from regard.cost.model.sources import architecture
+from regard.cost.quantity import Parts, Quantity
 from regard.cost.workload import Workload
-
-Parts = dict[str, Quantity]
+from regard.models.published.architecture import Architecture, ConfigError
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Costs:
 
         def plain(value: Any) -> Any:
             if isinstance(value, Quantity):
-                return {"value": value.value, "formula": value.formula, "numbers": value.numbers}
+                return value.to_dict()
             if isinstance(value, Roof):
                 shown = {name: plain(getattr(value, name)) for name in ("intensity", "arithmetic", "memory")}
                 return {**shown, "seconds": value.seconds, "bound": value.bound}

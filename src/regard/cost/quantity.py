@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 Number = int | float | Fraction
 
@@ -120,9 +121,16 @@ class Quantity:
         """The same number under a name of its own, for a sum that should read as the names of its parts."""
         return self if self.value == 0 else symbol(name, self.value)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {"value": self.value, "formula": self.formula, "numbers": self.numbers}
+
     def __str__(self) -> str:
         steps = [self.formula, self.numbers, digits(self.value)]
         return " = ".join(step for i, step in enumerate(steps) if i == 0 or step != steps[i - 1])
+
+
+Parts = dict[str, Quantity]  # one number for each part of a whole
 
 
 def _single(text: str, numbers: str, value: Number) -> Quantity:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from regard.cost.architecture import Architecture, ConfigError, nearest
+from regard.models.published.architecture import Architecture, ConfigError, nearest
 
 DTYPES: dict[str, Fraction] = {
     "fp64": Fraction(8),

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.layers.positions import Rotary
-from regard.models.families import Recipe, pair
 from regard.models.gpt import GptConfig
+from regard.models.published.tensors import Recipe, pair
 
 __all__ = ["GgufFile", "read_gguf"]
 

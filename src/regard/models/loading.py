@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from regard.files import write_text, write_whole
 from regard.layers.positions import Rotary
 from regard.models.bert import Bert, BertClassifier, BertConfig
-from regard.models.families import BERT_SPARE, GPT_FAMILIES, GPT_SPARE, Recipe, bert, pair
 from regard.models.gpt import Gpt, GptConfig
+from regard.models.published.families import GPT_FAMILIES, bert_from_config, gpt_from_config
+from regard.models.published.fields import read_json
+from regard.models.published.tensors import BERT_UNUSED, GPT_UNUSED, Recipe, pair
 from regard.models.transformer import Transformer, TransformerConfig
 
 __all__ = ["config_from_dict", "load_bert", "load_classifier", "load_gpt", "load_transformer", "save_folder"]
@@ -62,13 +64,13 @@ def load_gpt(path: str | Path, *, dtype: torch.dtype, device: torch.device | str
     config, tensors = _open(path)
     if _ours(config) == "Gpt":
         return _load_own(lambda: Gpt(config_from_dict(GptConfig, config["config"])), tensors, dtype, device)
-    family = GPT_FAMILIES.get(config.get("model_type", ""))
-    if family is None:
+    if config.get("model_type") not in GPT_FAMILIES:
         known = ", ".join([*GPT_FAMILIES, "folders of Gpt.save_folder and .gguf files"])
         hint = "; use Bert.from_folder for it" if config.get("model_type") == "bert" else ""
         raise ValueError(f"{path} holds a model of type {_type(config)!r}; Gpt reads {known}{hint}")
-    ours, recipes = family(config, tensors.names)
-    return assemble(lambda: Gpt(ours), recipes, tensors, GPT_SPARE if ours.tied else GPT_SPARE[:-1], dtype, device)
+    ours, recipes = gpt_from_config(config, tensors.names)
+    unused = (*GPT_UNUSED, "lm_head.weight") if ours.tied else GPT_UNUSED
+    return assemble(lambda: Gpt(ours), recipes, tensors, unused, dtype, device)
 
 
 def load_bert(path: str | Path, *, dtype: torch.dtype, device: torch.device | str) -> Bert:
@@ -76,7 +78,7 @@ def load_bert(path: str | Path, *, dtype: torch.dtype, device: torch.device | st
     if _ours(config) == "Bert":
         return _load_own(lambda: Bert(config_from_dict(BertConfig, config["config"])), tensors, dtype, device)
     ours, recipes = _bert(Path(path), config, tensors)
-    return assemble(lambda: Bert(ours), recipes, tensors, BERT_SPARE, dtype, device)
+    return assemble(lambda: Bert(ours), recipes, tensors, BERT_UNUSED, dtype, device)
 
 
 def load_classifier(path: str | Path, *, dtype: torch.dtype, device: torch.device | str) -> BertClassifier:
@@ -89,7 +91,7 @@ def load_classifier(path: str | Path, *, dtype: torch.dtype, device: torch.devic
         raise ValueError(f"{path} has no classifier weights; read Bert.from_folder and build BertClassifier(bert, classes) to train them")
     recipes = {f"bert.{name}": recipe for name, recipe in recipes.items()} | pair("output", "classifier")
     classes, dropout = tensors.get("classifier.weight").shape[0], config.get("classifier_dropout")
-    return assemble(lambda: BertClassifier(Bert(ours), classes, dropout=dropout), recipes, tensors, BERT_SPARE, dtype, device)
+    return assemble(lambda: BertClassifier(Bert(ours), classes, dropout=dropout), recipes, tensors, BERT_UNUSED, dtype, device)
 
 
 def load_transformer(path: str | Path, *, dtype: torch.dtype, device: torch.device | str) -> Transformer:
@@ -181,7 +183,7 @@ def _bert(path: Path, config: Mapping[str, Any], tensors: Tensors) -> tuple[Bert
     if config.get("model_type") != "bert":
         hint = "; use Gpt.from_folder for it" if config.get("model_type") in GPT_FAMILIES else ""
         raise ValueError(f"{path} holds a model of type {_type(config)!r}; Bert reads bert and folders of save_folder{hint}")
-    return bert(config, tensors.names)
+    return bert_from_config(config, tensors.names)
 
 
 def _open(folder: Path) -> tuple[dict[str, Any], SafetensorsFolder]:
@@ -190,10 +192,7 @@ def _open(folder: Path) -> tuple[dict[str, Any], SafetensorsFolder]:
         raise FileNotFoundError(f"{folder} {kind}; give a folder with {_CONFIG} and {_WEIGHTS}, or (Gpt) a .gguf file")
     if not (folder / _CONFIG).is_file():
         raise FileNotFoundError(f"{folder} has no {_CONFIG}; give the folder a model was downloaded or saved to")
-    try:
-        config: dict[str, Any] = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{folder / _CONFIG} is not JSON: {error}") from error
+    config = read_json(folder / _CONFIG)
     if "quantization_config" in config:
         method = config["quantization_config"].get("quant_method", "unknown")
         raise ValueError(f"{folder} is quantised ({method}); read the unquantised weights, or a .gguf file")

@@ -159,9 +159,9 @@ def examine(path: Path) -> tuple[str, int]:
     lm: `Gpt` reads it; encoder: `Bert` does; other: whole safetensors of a kind only transformers opens, for `regard look`.
     """
     from ..models.bert import Bert
-    from ..models.families import GPT_FAMILIES
     from ..models.gpt import Gpt
     from ..models.loading import SafetensorsFolder
+    from ..models.published.families import GPT_FAMILIES
 
     if path.suffix == ".gguf":
         return "lm", _count(Gpt.from_folder(path, device="meta"))

@@ -38,7 +38,7 @@ def plan(asked: Workload) -> dict[str, Any]:
     """Everything `regard plan` counts, and how cache and activations grow with the context."""
     from ...cost import ConfigError
     from ...cost import plan as count
-    from ...cost.source import architecture
+    from ...cost.model.sources import architecture
 
     try:
         _known(asked)

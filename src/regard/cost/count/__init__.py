@@ -1,0 +1,1 @@
+"""What it costs, by formula: parameters, FLOPs, bytes, time at best, one rank or many."""

@@ -1,0 +1,1 @@
+"""Costs as tables in a terminal and as figures."""

@@ -1,0 +1,1 @@
+"""What this machine says: its peak rates, time and memory as N grows."""

@@ -1,0 +1,261 @@
+"""Time and memory of attention as N grows, predicted and measured on this machine.
+
+Projections cost 8·N·d², scores and values 4·N²·d: equal at N = 2d. The dense form needs h·N² numbers, ours O(N·d).
+And why a sequence of attention runs as fast as the machine can multiply, where a recurrence cannot: both are measured.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from regard.cost.count.activations import attention_bytes
+from regard.cost.count.flops import Step
+from regard.cost.count.roofline import Machine
+from regard.cost.measure.machine import best_time, this_machine
+from regard.cost.measure.peak import Call, dense, fresh, measurable
+from regard.cost.quantity import Quantity, symbol
+
+PATIENCE = 600.0  # seconds before the measuring of memory is given up; peaks do not depend on how long a busy machine takes
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement: at N tokens, what the fitted curve says and what the clock or the system said."""
+
+    tokens: int
+    measured: float
+    predicted: float | None
+    held_out: bool = False  # the curve was fitted without it
+    least: float | None = None  # at the machine's peak rate
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted over measured; none where nothing was measured (a peak below what the system can tell)."""
+        return self.predicted / self.measured if self.predicted is not None and self.measured > 0 else None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How one thing grows: c₀ + c₁·N + c₂·N², the exponent a straight line through the logarithms has, and the points."""
+
+    name: str
+    unit: str
+    law: str
+    coefficients: tuple[float, float, float]
+    exponent: float
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """All that `regard plan measure` found."""
+
+    machine: Machine
+    heads: int
+    head_dim: int
+    kernel: str  # the one `attend` chose by itself
+    formulas: dict[str, Quantity]
+    times: tuple[Curve, ...]
+    bytes: tuple[Curve, ...]  # empty where the system does not tell a process its peak, or took too long to
+    crossing: dict[str, float]  # at N = 2d: FLOPs and seconds of projections and of attention
+    recurrence: dict[str, float]  # N products in one, and one after another
+    seconds: float
+
+
+def formulas(tokens: int, heads: int, head_dim: int) -> dict[str, Quantity]:
+    """The laws of growth with numbers put in, for one layer of one sequence.
+
+    >>> print(formulas(1024, 8, 64)["projections"])
+    8 · N · d_model · d_model = 8 · 1,024 · 512 · 512 = 2,147,483,648
+    >>> both = formulas(1024, 8, 64)
+    >>> both["projections"].value == both["scores and values"].value  # N = 2 · d_model
+    True
+    """
+    n, d, h = symbol("N", tokens), symbol("d_model", heads * head_dim), symbol("heads", heads)
+    return {
+        "projections": 8 * n * d * d,
+        "scores and values": 4 * n * n * d,
+        "they are equal at N": 2 * d,
+        "naive memory, numbers": h * n * n,
+        "ours, numbers": 4 * n * d + n * h,
+    }
+
+
+def fit(sizes: Sequence[int], values: Sequence[float], powers: tuple[int, ...]) -> tuple[float, float, float]:
+    """Non-negative c₀, c₁, c₂ of Σ cᵢ·Nⁱ over the given powers, least squares of the relative error.
+
+    >>> [round(c, 6) for c in fit([10, 20, 40], [5 + 3 * n * n for n in (10, 20, 40)], (0, 2))]
+    [5.0, 0.0, 3.0]
+    """
+    active = list(powers)
+    n, y = torch.tensor(sizes, dtype=torch.float64), torch.tensor(values, dtype=torch.float64)
+    while True:
+        columns = torch.stack([n**power / y for power in active], 1)
+        found = torch.linalg.lstsq(columns, torch.ones(len(sizes), 1, dtype=torch.float64)).solution.flatten().tolist()
+        if min(found) >= 0 or len(active) == 1:
+            break
+        del active[found.index(min(found))]  # a negative cost means the data does not show that term
+    chosen = dict(zip(active, found, strict=True))
+    return chosen.get(0, 0.0), chosen.get(1, 0.0), chosen.get(2, 0.0)
+
+
+def time_curve(
+    name: str, law: str, sizes: Sequence[int], seconds: Sequence[float], power: int, least: Callable[[int], float] = lambda n: 0.0
+) -> Curve:
+    """Fit c₀ + c·N^power to all but the last size, then say what the fit foretells for each."""
+    known = max(2, len(sizes) - 1)
+    c = fit(sizes[:known], seconds[:known], (0, power))
+    points = tuple(
+        Point(n, taken, c[0] + c[1] * n + c[2] * n * n, index >= known, least(n))
+        for index, (n, taken) in enumerate(zip(sizes, seconds, strict=True))
+    )
+    return Curve(name, "s", law, c, exponent(sizes, seconds), points)
+
+
+def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """The slope of the upper half of the points in logarithms: 1 for linear growth, 2 for quadratic.
+
+    >>> round(exponent([1, 2, 4, 8], [3, 12, 48, 192]), 6)
+    2.0
+    """
+    half = max(2, (len(sizes) + 1) // 2)
+    seen = [(n, value) for n, value in zip(sizes, values, strict=True) if value > 0][-half:]
+    if len(seen) < 2:
+        return 0.0
+    x, y = [math.log(n) for n, _ in seen], [math.log(value) for _, value in seen]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+
+
+def measure(
+    *, sizes: Sequence[int] = (256, 512, 1024, 2048), heads: int = 8, head_dim: int = 64, budget: float = 20.0, threads: int = 0
+) -> Growth:
+    """Run projections, dense attention and ours over N on this machine; memory is measured in a process of its own.
+
+    budget: about how many seconds it may take. threads: 0 for as many as torch uses; one is steadier on a busy machine.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        return _measure(sizes, heads, head_dim, budget)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> Growth:
+    from regard import causal, explain
+
+    begin = time.perf_counter()
+    machine = this_machine("fp32", min(0.5, budget / 30), torch.get_num_threads())
+    share = budget / 3 / (3 * len(sizes) + 3)  # seconds for each thing that is timed
+    times = _time_curves(sizes, heads, head_dim, machine, share, end=begin + budget / 4)
+    sizes = [point.tokens for point in times[0].points]
+    crossing = _crossing(heads, head_dim, share)
+    memory = _memory_curves(sizes, heads, head_dim, timeout=max(PATIENCE, 4 * budget)) if measurable() else ()
+    probe = torch.zeros(1, heads, 16, head_dim)
+    return Growth(
+        machine=machine,
+        heads=heads,
+        head_dim=head_dim,
+        kernel=explain(probe, probe, probe, mask=causal()).kernel,
+        formulas=formulas(sizes[-1], heads, head_dim),
+        times=times,
+        bytes=memory,
+        crossing=crossing,
+        recurrence=_recurrence(sizes[-1], heads * head_dim, share),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _time_curves(sizes: Sequence[int], heads: int, head_dim: int, machine: Machine, share: float, *, end: float) -> tuple[Curve, ...]:
+    """Projections, dense attention and ours over N; after three sizes no new one is begun once the clock has reached `end`."""
+    taken: dict[str, list[float]] = {"projections": [], "dense": [], "ours": []}
+    for done, n in enumerate(sizes):
+        if done >= 3 and time.perf_counter() > end:
+            sizes = sizes[:done]  # a slow or busy machine: fewer sizes rather than a longer wait
+            break
+        runs = _runs(n, heads, head_dim)
+        for name, seconds in taken.items():
+            seconds.append(best_time(runs[name], share))
+    peak, d = machine.flops, heads * head_dim
+    causal_law = "O(N²·d), half of it under a causal mask"
+    return (
+        time_curve("projections", "O(N·d²)", sizes, taken["projections"], 1, lambda n: 8 * n * d * d / peak),
+        time_curve("dense attention", "O(N²·d)", sizes, taken["dense"], 2, lambda n: 4 * n * n * d / peak),
+        time_curve("our attention", causal_law, sizes, taken["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
+    )
+
+
+def _crossing(heads: int, head_dim: int, share: float) -> dict[str, float]:
+    """FLOPs and seconds of projections and of dense attention at N = 2d, where their FLOPs are equal."""
+    tokens = 2 * heads * head_dim
+    runs, law = _runs(tokens, heads, head_dim), formulas(tokens, heads, head_dim)
+    return {
+        "tokens": float(tokens),
+        "FLOPs of projections": float(law["projections"].value),
+        "FLOPs of scores and values": float(law["scores and values"].value),
+        "seconds of projections": best_time(runs["projections"], share),
+        "seconds of dense attention": best_time(runs["dense"], share),
+    }
+
+
+def _runs(tokens: int, heads: int, head_dim: int) -> dict[str, Callable[[], object]]:
+    from regard import attend, causal
+
+    width, generator = heads * head_dim, torch.Generator().manual_seed(0)
+    x, weight = torch.randn(tokens, width, generator=generator), torch.randn(width, 4 * width, generator=generator)
+    q, k, v = (torch.randn(1, heads, tokens, head_dim, generator=generator) for _ in range(3))
+    out = torch.empty(tokens, 4 * width)
+    visible, mask = torch.ones(tokens, tokens, dtype=torch.bool).tril(), causal()
+    return {
+        "projections": lambda: torch.mm(x, weight, out=out),  # query, key, value and output side by side
+        "dense": lambda: dense(q, k, v, visible),
+        "ours": lambda: attend(q, k, v, mask=mask),
+    }
+
+
+def _memory_curves(sizes: Sequence[int], heads: int, head_dim: int, *, timeout: float) -> tuple[Curve, ...]:
+    """Predicted by formula, measured by the system; nothing is fitted here, so no point is held out. None if it takes too long."""
+    calls = [Call(kernel, 1, heads, n, head_dim) for kernel in ("dense", "streamed") for n in sizes]
+    try:
+        peaks = dict(zip(calls, fresh(calls, timeout=timeout), strict=True))
+    except subprocess.TimeoutExpired:
+        return ()
+    curves = []
+    kinds: tuple[tuple[Literal["dense", "streamed"], str, str], ...] = (
+        ("dense", "dense attention", "O(h·N²)"),
+        ("streamed", "our attention, streamed", "O(N·d) and a few tiles"),
+    )
+    for kernel, name, law in kinds:
+        found = [(call, float(peak)) for call, peak in peaks.items() if call.kernel == kernel]
+        points = tuple(
+            Point(call.tokens, peak, float(attention_bytes(kernel, Step(1, call.tokens, call.tokens, 0), heads, head_dim).value))
+            for call, peak in found
+        )
+        curves.append(Curve(name, "bytes", law, (0.0, 0.0, 0.0), exponent(sizes, [peak for _, peak in found]), points))
+    return tuple(curves)
+
+
+def _recurrence(tokens: int, width: int, share: float) -> dict[str, float]:
+    """The same N products of a row and a d×d matrix: all rows at once, and one after another as a recurrence must.
+
+    A recurrence needs h(t−1) before h(t); attention's rows do not wait for each other.
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(tokens, width, generator=generator)
+    weight = torch.randn(width, width, generator=generator) / width**0.5
+
+    def in_turn() -> None:
+        state = torch.zeros(1, width)
+        for row in x.split(1):
+            state = torch.tanh(row + state @ weight)
+
+    together, apart = best_time(lambda: torch.tanh(x @ weight), share), best_time(in_turn, share)
+    return {"tokens": float(tokens), "seconds at once": together, "seconds in turn": apart, "times slower": apart / together}

@@ -1,0 +1,45 @@
+"""The peak rates of this machine, measured: arithmetic and memory bandwidth."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Callable
+from functools import cache
+
+import torch
+
+from regard.cost.count.roofline import Machine
+
+__all__ = ["best_time", "this_machine"]
+
+
+def best_time(run: Callable[[], object], budget: float) -> float:
+    """The shortest of the runs that fit the budget, in seconds; at least two after a first that warms up."""
+    run()
+    best, spent, runs = math.inf, 0.0, 0
+    while runs < 2 or (spent < budget and runs < 200):
+        begin = time.perf_counter()
+        run()
+        taken = time.perf_counter() - begin
+        best, spent, runs = min(best, taken), spent + taken, runs + 1
+    return best
+
+
+@cache
+def this_machine(dtype: str = "fp32", seconds: float = 0.6, threads: int = 0) -> Machine:
+    """Measured once for each dtype and thread count: the best rate of a matrix product, and of copying what no cache can hold."""
+    kinds = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    kind = kinds.get(dtype, torch.float32)
+    flops = max(_matmul_rate(kind, n, seconds / 3) for n in (384, 768, 1536))
+    source = torch.ones(48 << 20, dtype=torch.float32)  # 192 MB
+    target = torch.empty_like(source)
+    bandwidth = 2 * source.nbytes / best_time(lambda: target.copy_(source), seconds)
+    return Machine(platform.processor() or platform.machine(), flops, bandwidth, threads or torch.get_num_threads())
+
+
+def _matmul_rate(kind: torch.dtype, n: int, seconds: float) -> float:
+    left, right = torch.ones(n, n, dtype=kind), torch.ones(n, n, dtype=kind)
+    out = torch.empty(n, n, dtype=kind)
+    return 2 * n**3 / best_time(lambda: torch.mm(left, right, out=out), seconds)

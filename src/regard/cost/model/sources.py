@@ -1,0 +1,82 @@
+"""Finding the architecture behind whatever the user gave: a name, a path, a config, a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.cost.model.own_models import from_ours, from_saved, is_ours
+from regard.cost.model.presets import ALIASES, PRESETS, preset
+from regard.cost.model.weight_headers import StoredWeights, read_stored_weights
+from regard.models.published.architecture import Architecture, ConfigError, nearest
+from regard.models.published.families import architecture_from_config
+from regard.models.published.fields import read_json
+
+
+def architecture(source: object) -> Architecture:
+    """From a preset's name, a path, a mapping (config.json or our own field names), a config object or a model.
+
+    >>> architecture("gpt2").layers, architecture({"model_type": "llama"}).width
+    (12, 4096)
+    """
+    if isinstance(source, Architecture):
+        return source
+    if isinstance(source, (str, Path)):
+        return find(source)[0]
+    if isinstance(source, Mapping):
+        return _mapping(source, "")
+    if is_ours(source):
+        return from_ours(source)
+    config = getattr(source, "config", source)
+    if hasattr(config, "to_dict"):
+        described = config.to_dict()
+        if source is not config:  # a model knows its own class; its config may still name the one it came from
+            described = {**described, "architectures": [type(source).__name__]}
+        return _mapping(described, "")
+    return Architecture.of(config)
+
+
+def _mapping(config: Mapping[str, Any], name: str) -> Architecture:
+    if "regard" in config and isinstance(config.get("config"), Mapping):
+        return from_saved(config, name)
+    if "model_type" in config or "text_config" in config:
+        return architecture_from_config(config, name)
+    if "layers" in config or "width" in config:
+        return Architecture.of(config, name or "model")
+    raise ConfigError("field 'model_type' is missing; expected a Hugging Face config.json, or at least layers, width, heads and vocabulary")
+
+
+def find(source: str | Path) -> tuple[Architecture, StoredWeights | None]:
+    """A preset by name or a model by path; with a path to weights also what the files hold."""
+    path = Path(source)
+    known = str(source).lower().replace("_", "-")
+    if known in PRESETS or known in ALIASES:
+        return preset(str(source)), None
+    if not path.exists():
+        if path.suffix in (".json", ".safetensors", ".gguf") or len(path.parts) > 1:
+            raise ConfigError(f"{source} does not exist")
+        hint = nearest(known, [*PRESETS, *ALIASES]) or "; give a preset's name (`regard plan list`) or a path"
+        raise ConfigError(f"no model is called {str(source)!r}{hint}")
+    if path.is_file() and path.suffix == ".json":
+        return _mapping(read_json(path), path.parent.name if path.name == "config.json" else path.stem), None
+    if path.suffix == ".gguf":
+        return _gguf_architecture(path), read_stored_weights(path)
+    folder = path if path.is_dir() else path.parent
+    config = folder / "config.json"
+    if not config.is_file():
+        raise ConfigError(f"{folder} has no config.json, which says what the weights are; put it beside them")
+    found = _mapping(read_json(config), folder.resolve().name)
+    stored = read_stored_weights(path)
+    return found, stored if stored.tensors else None
+
+
+def _gguf_architecture(path: Path) -> Architecture:
+    from regard.models.gguf_file import read_gguf
+
+    try:
+        config = read_gguf(path)[0]
+    except (ValueError, ImportError, OSError) as error:
+        raise ConfigError(str(error)) from error
+    return dataclasses.replace(from_ours(config), name=path.stem)

@@ -1,0 +1,95 @@
+"""All published families, and what a config.json of one of them describes: an architecture, or a config of `Gpt` or `Bert`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from regard.models.bert import BertConfig
+from regard.models.gpt import GptConfig
+from regard.models.published.architecture import Architecture, ConfigError, nearest
+from regard.models.published.encoders import ENCODER_FAMILIES
+from regard.models.published.family import Family
+from regard.models.published.fields import Fields
+from regard.models.published.gpt2 import GPT2_FAMILIES
+from regard.models.published.llama import LLAMA_FAMILIES
+from regard.models.published.mixtures import MIXTURE_FAMILIES
+from regard.models.published.tensors import Recipes
+
+__all__ = ["FAMILIES", "GPT_FAMILIES", "architecture_from_config", "bert_from_config", "gpt_from_config"]
+
+FAMILIES: dict[str, Family] = {**GPT2_FAMILIES, **LLAMA_FAMILIES, **MIXTURE_FAMILIES, **ENCODER_FAMILIES}
+GPT_FAMILIES = tuple(sorted(name for name, family in FAMILIES.items() if family.gpt))  # whose weights `Gpt` reads
+
+
+def architecture_from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
+    """The architecture a Hugging Face config.json describes.
+
+    >>> architecture_from_config({"model_type": "gpt2"}).width
+    768
+    >>> architecture_from_config({"model_type": "lama"})
+    Traceback (most recent call last):
+        ...
+    regard.models.published.architecture.ConfigError: unknown model_type 'lama'; did you mean llama?
+    """
+    kind = config.get("model_type")
+    notes: tuple[str, ...] = ()
+    if isinstance(config.get("text_config"), Mapping) and kind not in FAMILIES:
+        notes = (f"the text part of a {kind} model; its other parts are not counted",)
+        config = {"architectures": ["ForCausalLM"], **config["text_config"]}
+        kind = config.get("model_type")
+    if kind is None:
+        raise ConfigError(f"field 'model_type' is missing; expected one of {', '.join(sorted(FAMILIES))}")
+    if kind not in FAMILIES:
+        close = nearest(str(kind), sorted(FAMILIES)) or f"; known are {', '.join(sorted(FAMILIES))}"
+        raise ConfigError(f"unknown model_type {kind!r}{close}")
+    family = FAMILIES[kind]
+    return _architecture(config, family, Fields(config, family.defaults, family.aliases), name=name or kind, notes=notes)
+
+
+def gpt_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[GptConfig, Recipes]:
+    """The config of a `Gpt` for weights of one of GPT_FAMILIES, and how its tensors are made from those called `names`."""
+    family, fields, architecture = _with_sizes(config)
+    assert family.gpt is not None
+    ours = family.gpt.config(fields, architecture, names)
+    return ours, family.gpt.tensors(ours, names)
+
+
+def bert_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[BertConfig, Recipes]:
+    """The config of a `Bert` for published weights, and how its tensors are made from those called `names`."""
+    family, fields, architecture = _with_sizes(config)
+    assert family.bert is not None
+    ours = family.bert.config(fields, architecture, names)
+    return ours, family.bert.tensors(ours, names)
+
+
+def _with_sizes(config: Mapping[str, Any]) -> tuple[Family, Fields, Architecture]:
+    """A config.json that lies beside weights: the sizes it leaves out are not assumed."""
+    family = FAMILIES[config["model_type"]]
+    fields = Fields(config, family.defaults, family.aliases, sizes_required=True)
+    return family, fields, _architecture(config, family, fields, name=config["model_type"])
+
+
+def _architecture(config: Mapping[str, Any], family: Family, fields: Fields, *, name: str, notes: tuple[str, ...] = ()) -> Architecture:
+    kind = config["model_type"]
+    if family.encoder and config.get("is_decoder"):
+        raise ConfigError(f"field 'is_decoder' is true; expected false: of the {kind} family only the encoder is read")
+    if config.get("add_cross_attention"):
+        raise ConfigError(f"field 'add_cross_attention' is true; expected false: the {kind} family is read without cross-attention")
+    shape = family.shape(fields)
+    head, pooler, remark = _head(config, family)
+    about = {"name": name, "family": kind, "head": head, "pooler": pooler, "notes": notes + remark}
+    # transformers' decoders keep what they add up at the start alive to the end.
+    held = 0 if family.encoder else 2 if shape.get("position", "learned") == "learned" else 1
+    return Architecture(**{**about, "held_embeddings": held, **shape})
+
+
+def _head(config: Mapping[str, Any], family: Family) -> tuple[Literal["language", "masked", "none"], bool, tuple[str, ...]]:
+    """Which head the named class carries, whether it pools, and a remark where it has one that is not counted."""
+    named = str((config.get("architectures") or [""])[0])
+    if not family.encoder and (not named or named.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"))):
+        return "language", False, ()
+    if family.encoder and named.endswith("ForMaskedLM"):
+        return "masked", False, ()
+    remark = () if named == "" or named.endswith("Model") else (f"the head of {named} is not counted",)
+    return "none", family.pooler, remark

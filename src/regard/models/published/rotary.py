@@ -1,0 +1,41 @@
+"""Rotary positions as a published config.json scales them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.layers.positions import Rotary
+from regard.models.published.architecture import ConfigError
+from regard.models.published.fields import Fields
+
+__all__ = ["ROTARY", "rotary"]
+
+ROTARY: dict[str, Any] = {"rope_parameters": None, "rope_scaling": None, "rope_theta": 10_000.0, "partial_rotary_factor": 1.0}
+
+
+def rotary(c: Fields, context: int) -> Rotary:
+    """Rotary positions from `rope_parameters`, or from the older `rope_theta` and `rope_scaling`."""
+    scaling: dict[str, Any] = {**c.mapping("rope_scaling"), **c.mapping("rope_parameters")}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    base: Any = scaling.get("rope_theta", c.number("rope_theta"))
+    fraction: Any = scaling.get("partial_rotary_factor", c.number("partial_rotary_factor"))
+    original = scaling.get("original_max_position_embeddings") or context
+    if kind == "default":
+        return Rotary(base, fraction)
+    if kind == "linear":
+        return Rotary(base, fraction, "linear", _need(scaling, "factor"))
+    if kind == "llama3":
+        low, high = _need(scaling, "low_freq_factor"), _need(scaling, "high_freq_factor")
+        return Rotary(base, fraction, "llama3", _need(scaling, "factor"), original, low, high)
+    if kind == "yarn" and not scaling.get("mscale") and not scaling.get("mscale_all_dim"):
+        turns: dict[str, Any] = {"fast": scaling.get("beta_fast") or 32.0, "slow": scaling.get("beta_slow") or 1.0}
+        sharpen, truncate = scaling.get("attention_factor"), scaling.get("truncate", True)
+        return Rotary(base, fraction, "yarn", _need(scaling, "factor"), original, **turns, sharpen=sharpen, truncate=truncate)
+    raise ConfigError(f"config.json scales rotary positions by {kind!r} ({scaling}); default, linear, llama3 and yarn are read")
+
+
+def _need(scaling: Mapping[str, Any], key: str) -> Any:
+    if scaling.get(key) is None:
+        raise ConfigError(f"config.json scales rotary positions ({dict(scaling)}) but lacks {key!r}, which says by how much")
+    return scaling[key]
