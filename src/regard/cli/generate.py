@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .giving import text_of
+from .text_input import text_of
 
 
 def generate(

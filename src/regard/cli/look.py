@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .giving import lines_of
+from .text_input import lines_of
 
 if TYPE_CHECKING:
     from ..sight import Labels, Sighting

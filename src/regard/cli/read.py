@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .giving import lines_of, text_of
+from .text_input import lines_of, text_of
 
 
 def read(

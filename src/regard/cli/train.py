@@ -35,7 +35,7 @@ def train(
     """
     try:
         from ..training.runs import train as run
-        from ..training.starting import config_for, manual
+        from ..training.config_from_data import config_for, manual
     except ImportError as error:
         raise typer.BadParameter(f'{error}; training needs: pip install "regard[train]"') from error
 
@@ -60,17 +60,17 @@ def train(
         raise typer.BadParameter(str(error)) from error
     screen = None if quiet else _Screen(console)
     try:
-        journey, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)
+        state, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     finally:
         if screen:
             screen.close()
-    if journey.finished:
-        scores = "  ".join(f"{name} {value:.4g}" for name, value in journey.metrics.items())
-        console.print(f"done: {journey.step:,} steps, best at step {journey.best_step:,}: {scores}", soft_wrap=True)
+    if state.finished:
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in state.metrics.items())
+        console.print(f"done: {state.step:,} steps, best at step {state.best_step:,}: {scores}", soft_wrap=True)
     else:
-        console.print(f"stopped at step {journey.step:,}, saved; run the same command to go on", soft_wrap=True)
+        console.print(f"stopped at step {state.step:,}, saved; run the same command to go on", soft_wrap=True)
     console.print(str(folder), soft_wrap=True)
 
 

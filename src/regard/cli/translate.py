@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .giving import lines_of
+from .text_input import lines_of
 
 if TYPE_CHECKING:
     from ..training.tasks.translation import Translated, Translations

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..models.reader import Page
+from ..models.reader import StoryBatch
 from .effect import run
 
 
@@ -170,7 +170,7 @@ def _reader(path: Path, name: str, device: str) -> Opened:
     opened = StoryReader.open(path, device=device)
     told: list[str] = []
 
-    def encode(text: str) -> Page:
+    def encode(text: str) -> StoryBatch:
         told[:] = split_sentences(text)
         if len(told) < 2:
             raise ValueError(f"{name} reads a story and a question about it: give at least two sentences, the question last")
@@ -196,8 +196,8 @@ def _ids(model: nn.Module, name: str, encode: Callable[[str], Any], pieces: Call
 
 def cut(inputs: Any, length: int) -> Any:
     """The first `length` tokens of inputs; of a story, which is looked at by the sentence, the first sentences."""
-    if isinstance(inputs, Page):
-        return Page(inputs.sentences[:, :length], inputs.counts.clamp(max=length), inputs.questions)
+    if isinstance(inputs, StoryBatch):
+        return StoryBatch(inputs.sentences[:, :length], inputs.counts.clamp(max=length), inputs.questions)
     if isinstance(inputs, Tensor):
         return inputs[:, :length]
     if isinstance(inputs, dict):
@@ -209,7 +209,7 @@ def cut(inputs: Any, length: int) -> Any:
 
 def length_of(inputs: Any) -> int:
     """How many tokens inputs have; of a story, how many sentences."""
-    if isinstance(inputs, Page):
+    if isinstance(inputs, StoryBatch):
         return int(inputs.sentences.shape[1])
     if isinstance(inputs, dict):
         return int(inputs["input_ids"].shape[1])

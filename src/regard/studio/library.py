@@ -36,7 +36,7 @@ class Model:
 
     def check(self) -> Path:
         """Where its files are, after making sure that they are those of its card."""
-        from ..zoo.shelf import entries, find
+        from ..zoo.catalog import entries, find
 
         try:
             known = next((entry for entry in entries() if entry.path == self.path), None)
@@ -82,7 +82,7 @@ def gather(named: Iterable[Path] = ()) -> dict[str, Path]:
 
 def shipped() -> dict[str, Path]:
     """What the package's zoo holds and what the user added to it, by name."""
-    from ..zoo.shelf import entries
+    from ..zoo.catalog import entries
 
     return {entry.name: entry.path for entry in entries()}
 

@@ -23,7 +23,7 @@ from ..files import write_text
 from . import checkpoints
 from .config import from_dict, read_config
 from .tasks import find_task
-from .trainer import Journey, Progress, Trainer
+from .trainer import STATE_KEY, Progress, Trainer, TrainState
 
 # What may change between two runs of the same command without making it another run. As many batches a step on another number of
 # processes means another `accumulate`.
@@ -37,7 +37,7 @@ def train(
     watch: Callable[[Progress], None] | None = None,
     context_parallel: int = 1,
     fully_sharded: bool = False,
-) -> tuple[Journey, Path]:
+) -> tuple[TrainState, Path]:
     """Train the task `name` as the TOML file `path` says, or go on where the last time ended. Returns where it stands and its folder.
 
     Paths in the file are relative to the file. Over several processes (torchrun): so many read each batch, every one a part of its
@@ -52,9 +52,9 @@ def train(
     from accelerate import PartialState
 
     if not torch.accelerator.is_available() and "TORCHELASTIC_RESTART_COUNT" in os.environ:
-        from ..parallel.meeting import meet
+        from ..parallel.torchrun_init import init_from_torchrun
 
-        meet()
+        init_from_torchrun()
     process = PartialState(cpu=not torch.accelerator.is_available())
     with process.main_process_first():  # one process writes what a run begins with, the others read it
         _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
@@ -134,9 +134,9 @@ def load_best(model: nn.Module, folder: str | Path) -> dict[str, Any]:
         if not steps:
             raise ValueError(f"{folder} has no weights yet; train until the first checkpoint")
         best = folder / "checkpoints" / checkpoints.name_of(steps[-1])
-        tensors, state = checkpoints.read(best)
+        tensors, noted = checkpoints.read(best)
         tensors = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
-        note = {"step": state["journey"]["step"]}
+        note = {"step": noted[STATE_KEY]["step"]}
     checkpoints.load_weights(model, tensors, origin=best)
     model.eval()
     return note

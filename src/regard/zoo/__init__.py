@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .card import Card
-from .shelf import Entry, entries, find, home, locate, names, task_of, translator
+from .catalog import Entry, entries, find, home, locate, names, task_of, translator
 
 __all__ = ["Card", "Entry", "entries", "find", "home", "locate", "names", "open", "translator"]
 

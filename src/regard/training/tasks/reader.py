@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...files import write_text
-from ...models.reader import Page, Reader, ReaderConfig, Reading, reader_loss
+from ...models.reader import Reader, ReaderConfig, Reading, StoryBatch, reader_loss
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
 from ..config import from_dict
@@ -75,7 +75,7 @@ class ReaderTaskConfig:
 class Batch:
     """Stories as a page with their answers (B,), and how curious to be about them."""
 
-    page: Page
+    page: StoryBatch
     answers: Tensor
     curiosity: float
 
@@ -197,8 +197,10 @@ class StoryReader:
         reader.model.to(device)
         return reader
 
-    def page(self, stories: Sequence[Story]) -> Page:
-        return Page.of([[self._ids(s) for s in story.sentences] for story in stories], [self._ids(story.question) for story in stories])
+    def page(self, stories: Sequence[Story]) -> StoryBatch:
+        return StoryBatch.of(
+            [[self._ids(s) for s in story.sentences] for story in stories], [self._ids(story.question) for story in stories]
+        )
 
     def answer_ids(self, stories: Sequence[Story]) -> Tensor:
         """(B,); −100, which no loss counts, for an answer never seen in training."""

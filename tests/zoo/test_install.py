@@ -13,7 +13,7 @@ from made_models import gguf_file, gpt_folder, translator_run, wheel
 from regard.models.gpt import Gpt
 from regard.zoo import adding, find, names
 from regard.zoo import open as open_model
-from regard.zoo.adding import Package, add, examine, remove
+from regard.zoo.install import Package, add, examine, remove
 from regard.zoo.card import sha256
 
 

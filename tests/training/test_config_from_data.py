@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from regard.cli import build
 from regard.text.pairs import Pair, hold_out
 from regard.training.config import read_config
-from regard.training.starting import config_for, manual
+from regard.training.config_from_data import config_for, manual
 from regard.training.tasks import find_task
 
 WORDS = {"我": "I", "你": "you", "爱": "love", "看": "see", "书": "books", "猫": "cats", "山": "hills"}
