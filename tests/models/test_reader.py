@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from regard.models.reader import Reader, ReaderConfig, StoryBatch, reader_loss
 from regard.text.stories import DROPS, tell_stories
-from regard.training import tasks
 from regard.training.runs import train
 from regard.training.tasks.reader import StoryReader
 
@@ -223,8 +222,7 @@ checkpoint_every = 20
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setitem(tasks.TASKS, "reader", "regard.training.tasks.reader:ReaderTask")
+def folder(tmp_path):
     write_babi(tmp_path / "stories.txt", tell_stories(600, facts=1, sentences=(3, 6)))
     return tmp_path
 
@@ -250,13 +248,13 @@ def test_the_task_trains_resumes_and_opens(folder):
 def test_stories_grow_and_curiosity_fades_with_the_epochs(folder):
     learn(folder, "run", 1)
     from regard.training.config import read_config
-    from regard.training.tasks.reader import ReaderTask, ReaderTaskConfig
+    from regard.training.tasks.reader import ReaderTaskConfig, TrainableReader
 
-    task = ReaderTask.build(read_config(folder / "run.toml", ReaderTaskConfig), folder, folder / "run")
+    task = TrainableReader.build(read_config(folder / "run.toml", ReaderTaskConfig), folder, folder / "run")
     sizes = [sum(len(rows) for rows in task.batches(epoch).rows) for epoch in range(4)]
     assert sizes == [250, 354, 500, 500]
     assert [task.batches(epoch)[0].curiosity for epoch in range(3)] == pytest.approx([0.05, 0.025, 0])
-    longest = [max(int(batch.page.counts.max()) for batch in task.batches(epoch)) for epoch in (0, 2)]
+    longest = [max(int(batch.stories.counts.max()) for batch in task.batches(epoch)) for epoch in (0, 2)]
     assert longest[0] < longest[1]
     assert task.batches(1).rows == task.batches(1).rows != task.batches(2).rows
 

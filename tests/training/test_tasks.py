@@ -15,7 +15,7 @@ from regard.training import checkpoints
 from regard.training.runs import train
 from regard.training.tasks.classify import Classifier
 from regard.training.tasks.lm import LanguageModel, Windows, held_out_loss
-from regard.training.tasks.mlm import MaskedTask
+from regard.training.tasks.mlm import TrainableMaskedModel
 from regard.training.tasks.translation import Translations
 
 TINY = "d_model = 24\nheads = 2\nlayers = 1\n"
@@ -136,7 +136,7 @@ def test_what_is_hidden_is_a_function_of_seed_epoch_and_number(tmp_path):
     from regard.training.tasks.mlm import MaskedConfig
 
     settings = read_config(write(tmp_path, MASKED + "[training]\nsteps = 1\n"), MaskedConfig)
-    task = MaskedTask.build(settings, tmp_path, tmp_path / "run")
+    task = TrainableMaskedModel.build(settings, tmp_path, tmp_path / "run")
     a, b, c = task.batches(0)[2], task.batches(0)[2], task.batches(1)[2]
     assert torch.equal(a.ids, b.ids)
     assert torch.equal(a.targets, b.targets)

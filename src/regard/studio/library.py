@@ -126,7 +126,7 @@ def _run(name: str, path: Path) -> Model:
     task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
     languages = card.languages if card is not None else ()
     if task != "translation":
-        return Model(name, path, "text" if task in ("lm", "classify") else "other", task, True, reads=languages or ("en",))
+        return Model(name, path, "text" if task in ("lm", "mlm", "classify") else "other", task, True, reads=languages or ("en",))
     source = languages[0] if languages else language(name, data.get("config", {}))
     made = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
     return made if card is None else replace(made, lengths=lengths(card), bleu=card.bleu())

@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -22,8 +22,10 @@ from torch import nn
 from ..files import write_text
 from . import checkpoints
 from .config import from_dict, read_config
-from .tasks import find_task
+from .tasks import TASKS, find_task
 from .trainer import STATE_KEY, Progress, Trainer, TrainState
+
+T = TypeVar("T")
 
 # What may change between two runs of the same command without making it another run. As many batches a step on another number of
 # processes means another `accumulate`.
@@ -43,9 +45,9 @@ def train(
     Paths in the file are relative to the file. Over several processes (torchrun): so many read each batch, every one a part of its
     sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, dealt out. A run may go on with others.
     """
-    task_class = find_task(name)
+    task = find_task(name)
     path = Path(path)
-    config = read_config(path, task_class.Config)
+    config = read_config(path, task.config)
     root = path.resolve().parent
     folder = root / config.out
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,12 +60,15 @@ def train(
     process = PartialState(cpu=not torch.accelerator.is_available())
     with process.main_process_first():  # one process writes what a run begins with, the others read it
         _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
-        task = task_class.build(config, root, folder)
+        trained = task.build(config, root, folder)
     if context_parallel != 1:
-        from ..parallel.tasks import ShardedTask
+        from .sharding import ShardedTask
 
-        task = ShardedTask(task, context_parallel)
-    trainer = Trainer(task, config.training, folder, watch=watch, fully_sharded=fully_sharded)
+        if task.sharded_loss is None:
+            able = ", ".join(other for other in TASKS if find_task(other).sharded_loss is not None)
+            raise ValueError(f"{name} has no sharded form; context parallelism is for the tasks {able}")
+        trained = ShardedTask(trained, task.sharded_loss, context_parallel)
+    trainer = Trainer(trained, config.training, folder, watch=watch, fully_sharded=fully_sharded)
     return trainer.run(), folder
 
 
@@ -121,6 +126,11 @@ def read_run(folder: str | Path, task: str) -> dict[str, Any]:
         raise ValueError(f"{folder} is a run of {run['task']!r}, not {task!r}")
     config: dict[str, Any] = run["config"]
     return config
+
+
+def run_config(folder: str | Path, task: str, form: type[T]) -> T:
+    """The same as the config's dataclass."""
+    return from_dict(read_run(folder, task), form, origin=Path(folder) / "run.json")
 
 
 def load_best(model: nn.Module, folder: str | Path) -> dict[str, Any]:
