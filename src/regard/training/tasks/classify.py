@@ -17,12 +17,11 @@ from ...text.batches import bucketed, padded
 from ...text.pairs import read_pairs
 from ...text.vocabulary import Vocabulary
 from ..config import from_dict
-from ..opened import TokenModel
 from ..runs import load_best, read_run, run_config
 from ..settings import Training
 from ..tables import TEXT_VOCABULARY
 from . import Evaluation, Task
-from .mlm import BertModel, MaskedConfig, Words, framed
+from .mlm import BertModel, FramedModel, MaskedConfig, Words, framed
 
 
 @dataclass(frozen=True)
@@ -134,12 +133,12 @@ class TrainableClassifier:
         return "\n".join(f"{text}  →  {label} ({p:.2f})" for text, (label, p) in zip(few, named, strict=True))
 
 
-class Classifier(TokenModel):
+class Classifier(FramedModel):
     """A trained classifier with its vocabulary and labels: a text in, a label and its probability out."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary, labels: list[str], context: int) -> None:
-        super().__init__(model)
-        self.vocabulary, self.labels, self.context = vocabulary, labels, context
+        super().__init__(model, vocabulary, context)
+        self.labels = labels
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Classifier:
@@ -152,13 +151,6 @@ class Classifier(TokenModel):
         model = _model(shape, len(vocabulary), len(about["labels"]))
         load_best(model, folder)
         return cls(model.to(device), vocabulary, about["labels"], shape.context)
-
-    def encode(self, text: str) -> list[int]:
-        """<s>, the ids of a text cut to what the model reads, </s>."""
-        return framed(self.vocabulary, [text], self.context)[0]
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self.vocabulary.piece(id) for id in ids]
 
     @torch.no_grad()
     def classify(self, texts: Sequence[str]) -> list[tuple[str, float]]:

@@ -192,12 +192,23 @@ class Candidate:
     probability: float
 
 
-class MaskedModel(TokenModel):
-    """A trained masked-token model with its vocabulary: a text with gaps in, what may fill them out."""
+class FramedModel(TokenModel):
+    """An encoder with its vocabulary, which reads a text as <s> … </s>, cut to its context."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary, context: int) -> None:
         super().__init__(model)
         self.vocabulary, self.context = vocabulary, context
+
+    def encode(self, text: str) -> list[int]:
+        """<s>, the ids of a text cut to what the model reads, </s>; each "<mask>" in the text is a gap."""
+        return framed(self.vocabulary, [text], self.context)[0]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self.vocabulary.piece(id) for id in ids]
+
+
+class MaskedModel(FramedModel):
+    """A trained masked-token model with its vocabulary: a text with gaps in, what may fill them out."""
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> MaskedModel:
@@ -207,13 +218,6 @@ class MaskedModel(TokenModel):
         model = config.model.build(len(vocabulary))
         load_best(model, folder)
         return cls(model.to(device), vocabulary, config.model.context)
-
-    def encode(self, text: str) -> list[int]:
-        """<s>, the ids of a text cut to what the model reads, </s>; each "<mask>" in the text is a gap."""
-        return framed(self.vocabulary, [text], self.context)[0]
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        return [self.vocabulary.piece(id) for id in ids]
 
     @torch.no_grad()
     def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
