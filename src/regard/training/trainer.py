@@ -9,24 +9,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from . import checkpoints
 from .allocation import keep_memory
+from .determinism import deterministic, seed_all
 from .schedules import rate_at
 from .settings import Training
+from .signals import stopped_by_signals
 
 __all__ = ["STATE_KEY", "Progress", "TrainState", "Trainable", "Trainer", "Training"]
 
@@ -122,7 +119,7 @@ class Trainer:
             # Autocast is entered in `_step`: accelerate's own setting is one for the whole process, whatever trainer comes next.
             mixed_precision="no",
             cpu=not torch.accelerator.is_available(),  # several processes on CPU are only seen when it is said
-            # No example may be repeated to even out the processes; `_share` deals the batches out itself.
+            # No example may be repeated to even out the processes; `_share` distributes the batches itself.
             dataloader_config=DataLoaderConfiguration(even_batches=False),
         )
         self.fully_sharded = fully_sharded and self.accelerator.num_processes > 1
@@ -136,18 +133,18 @@ class Trainer:
     def run(self) -> TrainState:
         """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
         keep_memory()
-        with _determinism(self.settings), self._interruptible():
+        with deterministic(self.settings.deterministic), stopped_by_signals(self._request_stop):
             bare = self.task.model
             if self.fully_sharded:  # before the optimiser sees the parameters: they are other ones afterwards
-                from ..parallel.fully_sharded import deal_out
+                from ..parallel.fully_sharded import shard_parameters
 
-                deal_out(bare, self.accelerator.device)
+                shard_parameters(bare, self.accelerator.device)
             decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
             plain = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
             groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
             model, wrapped = (bare, optimiser) if self.fully_sharded else self.accelerator.prepare(bare, optimiser)
-            _seed(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
+            seed_all(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
             self._resume(bare, optimiser)
             state = self.state
             while not state.finished and not self._stop:
@@ -207,7 +204,7 @@ class Trainer:
         model.train()
         sums, count = 0.0, 0
         for i, (batch, weight) in enumerate(batches):
-            with self._quiet(model) if i + 1 < len(batches) else contextlib.nullcontext():
+            with self._without_sync(model) if i + 1 < len(batches) else contextlib.nullcontext():
                 with torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
                     loss, n = self.task.loss(model, batch)
                 self.accelerator.backward(loss * weight)
@@ -236,13 +233,13 @@ class Trainer:
         wrapped.zero_grad(set_to_none=True)
         return sums, count, float(checkpoints.whole(norm)), rate
 
-    def _quiet(self, model: nn.Module) -> Any:
-        """Gradients are added up and not yet exchanged."""
+    def _without_sync(self, model: nn.Module) -> Any:
+        """Gradients are accumulated and not exchanged between processes."""
         if not self.fully_sharded:
             return self.accelerator.no_sync(model)
-        from ..parallel.fully_sharded import quiet
+        from ..parallel.fully_sharded import without_gradient_sync
 
-        return quiet(model)
+        return without_gradient_sync(model)
 
     def _over(self) -> bool:
         settings, state = self.settings, self.state
@@ -362,7 +359,7 @@ class Trainer:
             if self.accelerator.is_main_process:
                 checkpoints.set_random_state(parts["random"], note["random"])
             else:  # other processes draw their own numbers, anew from here
-                _seed(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
+                seed_all(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
             self.state = TrainState(**note[STATE_KEY])
             if self.state.finished and not self._over():
                 self.state.finished = False  # the settings ask for more than last time
@@ -387,25 +384,8 @@ class Trainer:
             left = max(total - self.state.step, 0) * mean / speed
             self.watch(Progress(self.state.step, total, self.state.epoch, loss, rate, speed, left))
 
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Turn the first SIGINT or SIGTERM into a stop after the current step; the second acts as usual."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-
-        def note(number: int, frame: FrameType | None) -> None:
-            self._stop = True
-            signal.signal(number, before[signal.Signals(number)])
-
-        for s in before:
-            signal.signal(s, note)
-        try:
-            yield
-        finally:
-            for s, handler in before.items():
-                signal.signal(s, handler)
+    def _request_stop(self) -> None:
+        self._stop = True
 
     @property
     def stopped(self) -> bool:
@@ -416,26 +396,3 @@ class Trainer:
 def _sign(metric: str) -> int:
     """+1 when more is better."""
     return -1 if metric in ("loss", "perplexity") else 1
-
-
-def _seed(seed: int) -> None:
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-
-
-@contextlib.contextmanager
-def _determinism(settings: Training) -> Iterator[None]:
-    """torch's deterministic algorithms while training, when asked for; afterwards as before."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    memory: Any = torch.utils.deterministic
-    fill = memory.fill_uninitialized_memory
-    if settings.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses to be deterministic
-        torch.use_deterministic_algorithms(True)
-        memory.fill_uninitialized_memory = False  # finds bugs, costs time
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        memory.fill_uninitialized_memory = fill
