@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.zoo.card import Data, first_score
+from regard.zoo.catalog import SHIPPED, task_of
 from regard.zoo.packing import pack, write_card
-from regard.zoo.shelf import SHIPPED, task_of
 
 CARDS = Path(__file__).with_name("cards.toml")
 

@@ -63,7 +63,7 @@ def _serving(folders: dict[str, Path]) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A studio over small real models and the shipped Shakespeare."""
-    from regard.zoo.shelf import find
+    from regard.zoo.catalog import find
     from studio_models import build
 
     with _serving({**build(tmp_path_factory.mktemp("models")), "shakespeare": find("shakespeare").path}) as address:

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from regard.cli.read import read
 from regard.text.sentences import split_sentences
 from regard.text.stories import tell_stories
-from regard.training import tasks
 from regard.training.runs import train
 
 app = typer.Typer()
@@ -42,9 +41,7 @@ def model(tmp_path_factory):
         lines.append(f"{len(story.sentences) + 1} {story.question}\t{story.answer}\t{story.supports[0] + 1}")
     (folder / "stories.txt").write_text("\n".join(lines) + "\n")
     (folder / "config.toml").write_text(CONFIG)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(tasks.TASKS, "reader", "regard.training.tasks.reader:ReaderTask")
-        train("reader", folder / "config.toml")
+    train("reader", folder / "config.toml")
     return folder / "run"
 
 

@@ -228,3 +228,28 @@ def test_errors_say_what_to_do(options, message):
 def test_learning_needs_two_points():
     with pytest.raises(ValueError, match="at least 2"):
         NadarayaWatson("learn").fit([[0.0]], [1.0])
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "box", "epanechnikov", "triangular"])
+@pytest.mark.parametrize("width", [0.0, 0.4, 3.0, 1e4])
+def test_the_leave_one_out_error_is_that_of_fits_without_each_point(kernel, width):
+    X, y = textbook_data(20)
+    model = NadarayaWatson(width=width, kernel=kernel).fit(X, y)
+    others = [np.arange(20) != i for i in range(20)]
+    alone = [NadarayaWatson(width=width, kernel=kernel).fit(X[o], y[o]).predict(X[i : i + 1])[0] for i, o in enumerate(others)]
+    assert model.leave_one_out_error() == pytest.approx(np.mean((np.array(alone) - y) ** 2))
+
+
+def test_leave_one_out_by_hand():
+    X, y = np.array([[0.0], [1.0], [5.0]]), np.array([1.0, 3.0, 7.0])
+    wanted = ((3 - 1) ** 2 + (1 - 3) ** 2 + (3 - 7) ** 2) / 3  # the last point meets none in the box: the nearest one's target
+    assert NadarayaWatson(width=0.5, kernel="box").fit(X, y).leave_one_out_error() == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="at least 2"):
+        NadarayaWatson().fit(X[:1], y[:1]).leave_one_out_error()
+
+
+def test_the_learned_width_has_the_error_it_was_learned_by():
+    X, y = textbook_data(60)
+    for few in (10_000, 25):
+        model = NadarayaWatson(width="learn", max_queries=few).fit(X, y)
+        assert model.leave_one_out_error() == pytest.approx(model.loo_error_, rel=1e-9)

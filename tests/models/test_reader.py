@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.models.reader import Page, Reader, ReaderConfig, reader_loss
+from regard.models.reader import Reader, ReaderConfig, StoryBatch, reader_loss
 from regard.text.stories import DROPS, tell_stories
-from regard.training import tasks
 from regard.training.runs import train
 from regard.training.tasks.reader import StoryReader
 
@@ -20,7 +19,7 @@ def small(hops=1, **options):
 
 
 def some_page():
-    return Page.of([[[1, 2], [3], [4, 5, 6]], [[7, 8], [9]]], [[3], [7, 9]])
+    return StoryBatch.of([[[1, 2], [3], [4, 5, 6]], [[7, 8], [9]]], [[3], [7, 9]])
 
 
 def test_hard_attention_reads_only_what_it_picks():
@@ -56,7 +55,7 @@ def test_soft_attention_reads_everything_and_has_a_gradient_to_every_part():
 
 def test_padding_changes_nothing():
     reader = small(hops=2).eval()
-    alone = reader(Page.of([[[7, 8], [9]]], [[7, 9]]))
+    alone = reader(StoryBatch.of([[[7, 8], [9]]], [[7, 9]]))
     beside = reader(some_page())
     assert torch.equal(alone.picks[0], beside.picks[1])
     torch.testing.assert_close(alone.logits[0], beside.logits[1])
@@ -74,7 +73,7 @@ def test_draws_follow_the_seed_and_the_mode():
 def test_the_gradient_of_the_picks_is_that_of_the_expected_reward():
     """With few sentences the expectation over both picks can be written out; many draws of REINFORCE come to the same."""
     reader = small(hops=1)
-    page, answer = Page.of([[[1, 2], [3], [4, 5, 6]]], [[3]]), torch.tensor([2])
+    page, answer = StoryBatch.of([[[1, 2], [3], [4, 5, 6]]], [[3]]), torch.tensor([2])
     weight = reader.ask_words[0].weight
     reading = reader(page, draws=3)
     # The exact gradient: Σ_n R(n) ∇ p(n), R from reading each sentence.
@@ -102,7 +101,7 @@ def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="at least one sentence"):
         ReaderConfig(words=5, answers=2, hops=0)
     with pytest.raises(ValueError, match="nothing to pick from"):
-        Page.of([[]], [[1]])
+        StoryBatch.of([[]], [[1]])
 
 
 def undropped(story):
@@ -129,7 +128,7 @@ class Class:
 
     def page(self, stories):
         ids = [[[self.words[w] for w in self.split(t)] for t in (*s.sentences, s.question)] for s in stories]
-        return Page.of([story[:-1] for story in ids], [story[-1] for story in ids]), torch.tensor(
+        return StoryBatch.of([story[:-1] for story in ids], [story[-1] for story in ids]), torch.tensor(
             [self.answers.index(s.answer) for s in stories]
         )
 
@@ -223,8 +222,7 @@ checkpoint_every = 20
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setitem(tasks.TASKS, "reader", "regard.training.tasks.reader:ReaderTask")
+def folder(tmp_path):
     write_babi(tmp_path / "stories.txt", tell_stories(600, facts=1, sentences=(3, 6)))
     return tmp_path
 
@@ -237,11 +235,11 @@ def learn(folder, out, steps, hops=1):
 
 def test_the_task_trains_resumes_and_opens(folder):
     learn(folder, "halves", 20)
-    journey, run = learn(folder, "halves", 40)
+    state, run = learn(folder, "halves", 40)
     whole, other = learn(folder, "whole", 40)
-    assert journey.step == whole.step == 40
-    assert journey.metrics == whole.metrics  # the draws, too, went on where they were
-    assert {"loss", "answers", "picked", "saved"} == journey.metrics.keys()
+    assert state.step == whole.step == 40
+    assert state.metrics == whole.metrics  # the draws, too, went on where they were
+    assert {"loss", "answers", "picked", "saved"} == state.metrics.keys()
     ours, theirs = StoryReader.open(run), StoryReader.open(other)
     for (name, a), b in zip(ours.model.state_dict().items(), theirs.model.state_dict().values(), strict=True):
         assert torch.equal(a, b), name
@@ -250,13 +248,13 @@ def test_the_task_trains_resumes_and_opens(folder):
 def test_stories_grow_and_curiosity_fades_with_the_epochs(folder):
     learn(folder, "run", 1)
     from regard.training.config import read_config
-    from regard.training.tasks.reader import ReaderTask, ReaderTaskConfig
+    from regard.training.tasks.reader import ReaderTaskConfig, TrainableReader
 
-    task = ReaderTask.build(read_config(folder / "run.toml", ReaderTaskConfig), folder, folder / "run")
+    task = TrainableReader.build(read_config(folder / "run.toml", ReaderTaskConfig), folder, folder / "run")
     sizes = [sum(len(rows) for rows in task.batches(epoch).rows) for epoch in range(4)]
     assert sizes == [250, 354, 500, 500]
     assert [task.batches(epoch)[0].curiosity for epoch in range(3)] == pytest.approx([0.05, 0.025, 0])
-    longest = [max(int(batch.page.counts.max()) for batch in task.batches(epoch)) for epoch in (0, 2)]
+    longest = [max(int(batch.stories.counts.max()) for batch in task.batches(epoch)) for epoch in (0, 2)]
     assert longest[0] < longest[1]
     assert task.batches(1).rows == task.batches(1).rows != task.batches(2).rows
 

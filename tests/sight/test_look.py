@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from regard.cli.look import look
 from regard.sight import Sighting
-from regard.sight.opening import open_model
 from regard.training.runs import train
+from regard.zoo import open as open_model
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers to open its models")
 transformers.logging.set_verbosity_error()
@@ -142,7 +142,7 @@ def test_our_own_runs(tmp_path: Path) -> None:
     assert "run: 2 layers × 2 heads, 6 × 6 tokens" in result.stdout
     assert json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))["tokens"] == [list("abcdef")]
     opened = open_model(folder)
-    opened.model.save_folder(tmp_path / "saved")  # type: ignore[operator]
+    opened.model.save_folder(tmp_path / "saved")
     with pytest.raises(ValueError, match=r"tokenizer\.json"):
         open_model(tmp_path / "saved")
 

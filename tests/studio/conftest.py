@@ -45,7 +45,7 @@ def studio(folders: dict[str, Path]) -> Iterator[Any]:
     from starlette.testclient import TestClient
 
     from regard.studio.app import create
-    from regard.zoo.shelf import find
+    from regard.zoo.catalog import find
 
     app = create({**folders, "shakespeare": find("shakespeare").path}, threads=1)
     with TestClient(app, base_url="http://127.0.0.1:8500") as client:

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import regard
-from regard.sight.opening import open_model
 from regard.studio.library import Library
 from regard.studio.memory import look_bytes, refuse_above
 from regard.studio.refusal import Refusal
@@ -18,6 +17,7 @@ from regard.studio.tasks.looking import look, what_if
 from regard.studio.tasks.meanings import _stack, _states, meanings
 from regard.text.vocabulary import BOS
 from regard.training.tasks.translation import Translations
+from regard.zoo import open as open_model
 from studio_models import changed
 
 TEXT = "the quick brown fox jumps"
@@ -36,7 +36,7 @@ def test_the_weights_are_the_model_s(studio: Any, folders: dict[str, Path]) -> N
     found = studio.post("/api/look", json={"model": "letters", "text": TEXT}).json()
     opened = open_model(folders["letters"])
     with regard.watch(opened.model) as seen:
-        opened(opened.encode(TEXT))
+        opened.run(opened.inputs(TEXT))
     assert found["read"] == found["whole"] == len(TEXT)
     for number, one in enumerate(seen):
         weights = unpacked(found["payload"], number)
@@ -60,7 +60,7 @@ def test_changes_are_those_of_the_library(studio: Any, folders: dict[str, Path])
     with regard.change(opened.model) as changed:
         changed.layer(1).head(0).mute()
         changed.layer(0).temperature(0.3)
-        effect = changed.effect(opened.encode(TEXT))
+        effect = changed.effect(opened.inputs(TEXT))
     assert found["measure"] == "kl"
     assert found["mean"] == pytest.approx(effect.mean_kl, rel=1e-3)
     assert found["each"] == pytest.approx(effect.kl[0].tolist(), rel=1e-3, abs=1e-8)  # type: ignore[index]
@@ -181,12 +181,12 @@ def test_what_was_foretold_holds_what_was_used(folders: dict[str, Path]) -> None
     program = f"""
 import resource, torch
 torch.set_num_threads(1); torch.set_grad_enabled(False)
-from regard.sight.opening import open_model
+from regard.zoo import open as open_model
 from regard.studio.memory import look_bytes
 from regard.sight import watch
 opened = open_model({str(folders["letters"])!r})
 def look(n):
-    with watch(opened.model): opened(opened.encode("abcdefgh" * (n // 8)))
+    with watch(opened.model): opened.run(opened.inputs("abcdefgh" * (n // 8)))
 look(512)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 look(8000)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from regard.models.kernel_regression import NadarayaWatson, textbook_data
-from regard.studio.rooms.regression import leave_one_out
 
 KERNELS = ["gaussian", "box", "epanechnikov", "triangular"]
 
@@ -27,15 +26,15 @@ def test_fit_is_the_estimator_s(studio: Any, kernel: str) -> None:
 def test_the_learned_width_has_the_least_error_of_the_profile(studio: Any, kernel: str) -> None:
     found = studio.post("/api/regression/learn", json={"kernel": kernel}).json()
     X, y = textbook_data()
-    own = leave_one_out(NadarayaWatson(width=found["width"], kernel=kernel).fit(X, y).weights(X), X[:, 0], y)  # type: ignore[arg-type]
+    own = NadarayaWatson(width=found["width"], kernel=kernel).fit(X, y).leave_one_out_error()  # type: ignore[arg-type]
     assert own == pytest.approx(found["error"], rel=1e-6)
     assert found["error"] <= min(found["errors"]) + 1e-9
 
 
-def test_leave_one_out_by_hand() -> None:
-    x, y = np.array([0.0, 1.0, 5.0]), np.array([1.0, 3.0, 7.0])
-    weights = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
-    assert leave_one_out(weights, x, y) == pytest.approx(((3 - 1) ** 2 + (1 - 3) ** 2 + (3 - 7) ** 2) / 3)
+def test_the_error_of_average_pooling_is_that_of_the_mean_of_the_others(studio: Any) -> None:
+    found = studio.post("/api/regression/fit", json={"x": [1, 2, 3], "y": [10, 20, 60]}).json()
+    assert found["average"] == pytest.approx(30)
+    assert found["average_error"] == pytest.approx(((40 - 10) ** 2 + (35 - 20) ** 2 + (15 - 60) ** 2) / 3)
 
 
 def test_points_of_one_s_own_are_sorted_and_fitted(studio: Any) -> None:

@@ -135,7 +135,7 @@ def test_a_language_model_is_trained_measured_and_used(tmp_path):
             "compare translators; the task is lm",
         ),
         (["evaluate", "translation", "nowhere", "--test", __file__, "--figure", "a.gif"], "a.gif ends in .gif; a figure is saved as"),
-        (["evaluate", "reading", "nowhere", "--test", __file__], "what can be evaluated: translation, lm, classify"),
+        (["evaluate", "reading", "nowhere", "--test", __file__], "what can be evaluated: translation, lm, mlm, classify"),
         (["train", "translate", __file__], "did you mean 'translation'?"),
     ],
 )

@@ -48,7 +48,7 @@ def test_pairs_of_any_job_are_learnt(tmp_path, make, keys, steps):
     path = config(tmp_path, f"steps = {steps}\nrate = 6e-3\n{SCHEDULE}", model=shape, batch_tokens=500)
     names = f'train = "train.jsonl"\nvalid = "valid.jsonl"\nkeys = {list(keys)}'.replace("'", '"')
     path.write_text(path.read_text().replace('train = "train.tsv"\nvalid = "valid.tsv"', names))
-    journey, run = train("translation", path)
-    assert journey.metrics["exact"] >= 90
+    state, run = train("translation", path)
+    assert state.metrics["exact"] >= 90
     pair = read_pairs(tmp_path / "valid.jsonl", keys=keys)[0]
     assert Translations.open(run).translate([pair.source])[0][0].text == pair.target

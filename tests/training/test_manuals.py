@@ -29,7 +29,7 @@ def keys_of(form: type) -> set[str]:
 
 @pytest.mark.parametrize("task", OURS)
 def test_the_manual_loads(task):
-    config = read_config(FOLDER / f"{task}.toml", find_task(task).Config)
+    config = read_config(FOLDER / f"{task}.toml", find_task(task).config)
     assert config.out == f"runs/{task}"
 
 
@@ -39,12 +39,12 @@ def test_the_manual_has_every_key(task):
     shown = set(re.findall(r"^(?:# )?(\w+) = ", text, re.M)) | {part for table in re.findall(r"\[(\w+)\]", text) for part in [table]}
     other = (FOLDER / "translation.toml").read_text() + ((FOLDER / "mlm.toml").read_text() if task == "classify" else "")
     shown |= set(re.findall(r"^(?:# )?(\w+) = ", other, re.M)) if task != "translation" else set()
-    assert keys_of(find_task(task).Config) - shown == set()
+    assert keys_of(find_task(task).config) - shown == set()
 
 
 @pytest.mark.parametrize("task", OURS)
 def test_keys_without_a_comment_show_their_default(task):
-    form = find_task(task).Config
+    form = find_task(task).config
     config = read_config(FOLDER / f"{task}.toml", form)
     lines = (FOLDER / f"{task}.toml").read_text().splitlines()
     table, wrong = "", []
@@ -61,6 +61,6 @@ def test_keys_without_a_comment_show_their_default(task):
 
 def test_every_task_can_be_found():
     for name in TASKS:
-        assert dataclasses.is_dataclass(find_task(name).Config)
+        assert dataclasses.is_dataclass(find_task(name).config)
     with pytest.raises(ValueError, match="did you mean 'translation'"):
         find_task("translate")

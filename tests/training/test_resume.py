@@ -104,7 +104,7 @@ def test_a_polite_signal_saves_first_and_loses_nothing(tmp_path, uninterrupted):
 
 def test_a_finished_run_is_not_run_again(uninterrupted):
     before = {p: p.read_bytes() for p in uninterrupted.rglob("*") if p.is_file()}
-    journey, folder = train("translation", uninterrupted.parent / "config.toml")
-    assert journey.finished
-    assert journey.step == 120
+    state, folder = train("translation", uninterrupted.parent / "config.toml")
+    assert state.finished
+    assert state.step == 120
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before

@@ -15,7 +15,7 @@ from regard.training import checkpoints
 from regard.training.runs import train
 from regard.training.tasks.classify import Classifier
 from regard.training.tasks.lm import LanguageModel, Windows, held_out_loss
-from regard.training.tasks.mlm import MaskedTask
+from regard.training.tasks.mlm import TrainableMaskedModel
 from regard.training.tasks.translation import Translations
 
 TINY = "d_model = 24\nheads = 2\nlayers = 1\n"
@@ -34,8 +34,8 @@ def test_a_language_model_learns_a_cycle_and_writes_it_on(tmp_path):
         f'out = "run"\n[data]\ntrain = "t.txt"\nbatch = 8\n[model]\n{TINY}context = 16\n'
         "[training]\nsteps = 80\nrate = 1e-2\nwarmup = 10\nevaluate_every = 40\ncheckpoint_every = 40\n",
     )
-    journey, run = train("lm", path)
-    assert journey.metrics["loss"] < 0.15  # every next letter is certain; only the first of a window has no past
+    state, run = train("lm", path)
+    assert state.metrics["loss"] < 0.15  # every next letter is certain; only the first of a window has no past
     assert LanguageModel.open(run).generate("abc", max_new=10, temperature=0) == "abcdefg\nabcde"
     assert LanguageModel.open(run).generate("abc", max_new=5, seed=1) == LanguageModel.open(run).generate("abc", max_new=5, seed=1)
 
@@ -94,8 +94,8 @@ def masked_text(folder: Path) -> None:
 def test_a_masked_model_fills_gaps_and_a_classifier_starts_from_it(tmp_path):
     masked_text(tmp_path)
     path = write(tmp_path, MASKED + '[training]\nsteps = 150\nrate = 3e-3\nwarmup = 20\nevaluate_every = 75\nmetric = "accuracy"\n')
-    journey, run = train("mlm", path)
-    assert journey.metrics["accuracy"] >= 90
+    state, run = train("mlm", path)
+    assert state.metrics["accuracy"] >= 90
     assert "<mask>" in [e for e in events(run) if e["event"] == "evaluation"][-1]["samples"]
 
     dice = Random(1)
@@ -108,8 +108,8 @@ def test_a_masked_model_fills_gaps_and_a_classifier_starts_from_it(tmp_path):
         'out = "named"\nstart = "run"\n[data]\ntrain = "t.tsv"\nvalid = "v.tsv"\nbatch_tokens = 300\n'
         '[training]\nsteps = 60\nrate = 3e-3\nevaluate_every = 30\nmetric = "accuracy"\n',
     )
-    journey, named = train("classify", path)
-    assert journey.metrics["accuracy"] >= 95
+    state, named = train("classify", path)
+    assert state.metrics["accuracy"] >= 95
     label, p = Classifier.open(named).classify(["w8 w8 w8 w8"])[0]
     assert label == "late"
     assert p > 0.5
@@ -136,7 +136,7 @@ def test_what_is_hidden_is_a_function_of_seed_epoch_and_number(tmp_path):
     from regard.training.tasks.mlm import MaskedConfig
 
     settings = read_config(write(tmp_path, MASKED + "[training]\nsteps = 1\n"), MaskedConfig)
-    task = MaskedTask.build(settings, tmp_path, tmp_path / "run")
+    task = TrainableMaskedModel.build(settings, tmp_path, tmp_path / "run")
     a, b, c = task.batches(0)[2], task.batches(0)[2], task.batches(1)[2]
     assert torch.equal(a.ids, b.ids)
     assert torch.equal(a.targets, b.targets)
@@ -152,8 +152,8 @@ def test_every_translator_trains_and_opens_again(tmp_path, kind):
     shape = "d_model = 16\nheads = 2\nencoder_layers = 1\ndecoder_layers = 1" if kind == "transformer" else "embedding = 8\nstate = 12"
     path = config(tmp_path, "steps = 6\nevaluate_every = 3\ncheckpoint_every = 3\nsmoothing = 0.1", kind=kind, model=shape)
     path.write_text(path.read_text().replace('[target]\nkind = "word"', '[target]\nkind = "shared"'))
-    journey, run = train("translation", path)
-    assert journey.finished
+    state, run = train("translation", path)
+    assert state.finished
     opened = Translations.open(run)
     found = opened.translate(["a b c", "", "zzz"], n_best=2, align=True)
     assert [len(row) for row in found] == [2, 2, 2]
@@ -178,8 +178,8 @@ def test_a_run_with_another_config_or_other_data_is_refused(tmp_path):
     train("translation", config(tmp_path, "steps = 2\nevaluate_every = 2", model=shape))
     with pytest.raises(ValueError, match=r"training.rate was 0.001, is 0.1"):
         train("translation", config(tmp_path, "steps = 2\nevaluate_every = 2\nrate = 0.1", model=shape))
-    journey, _ = train("translation", config(tmp_path, "steps = 4\nevaluate_every = 2", model=shape))  # more steps is the same run
-    assert journey.step == 4
+    state, _ = train("translation", config(tmp_path, "steps = 4\nevaluate_every = 2", model=shape))  # more steps is the same run
+    assert state.step == 4
     reversal(tmp_path, train=41, valid=4, longest=4)
     with pytest.raises(ValueError, match="other data"):
         train("translation", config(tmp_path, "steps = 4\nevaluate_every = 2", model=shape))

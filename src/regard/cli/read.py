@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .giving import lines_of, text_of
+from .text_input import lines_of, text_of
 
 
 def read(
@@ -23,14 +23,13 @@ def read(
     """Answer questions about a story, reading only the sentences picked for each."""
     from ..text.sentences import split_sentences
     from ..text.stories import Story
-    from ..training.tasks.reader import StoryReader
-    from ..zoo import locate
+    from ..zoo import open as open_model
 
     try:
         sentences = split_sentences("\n".join(lines_of(None, None if story == "-" else Path(story))))
         for question in ask:
             text_of(question)
-        reader = StoryReader.open(locate(model), device=device)
+        reader = open_model(model, device=device, task="reader")
         words = [word for text in (*sentences, *ask) for word in text.split()]
         unknown = [word for word in words if reader.unknown_words(word)]
         told = ", ".join(sorted(set(unknown))[:20])

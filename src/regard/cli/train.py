@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..training.tasks import TASKS, find_task
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    task: Annotated[str, typer.Argument(help="translation, lm, mlm, classify or reader")],
+    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS[:-1])} or {TASKS[-1]}")],
     config: Annotated[
         Path | None,
         typer.Argument(
@@ -34,8 +36,8 @@ def train(
     Several processes: torchrun --nproc-per-node N -m regard train TASK CONFIG.
     """
     try:
+        from ..training.config_from_data import config_for
         from ..training.runs import train as run
-        from ..training.starting import config_for, manual
     except ImportError as error:
         raise typer.BadParameter(f'{error}; training needs: pip install "regard[train]"') from error
 
@@ -44,7 +46,7 @@ def train(
     console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes the first speaks
     if example:
         try:
-            typer.echo(manual(task), nl=False)
+            typer.echo(find_task(task).manual, nl=False)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
         return
@@ -60,17 +62,17 @@ def train(
         raise typer.BadParameter(str(error)) from error
     screen = None if quiet else _Screen(console)
     try:
-        journey, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)
+        state, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     finally:
         if screen:
             screen.close()
-    if journey.finished:
-        scores = "  ".join(f"{name} {value:.4g}" for name, value in journey.metrics.items())
-        console.print(f"done: {journey.step:,} steps, best at step {journey.best_step:,}: {scores}", soft_wrap=True)
+    if state.finished:
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in state.metrics.items())
+        console.print(f"done: {state.step:,} steps, best at step {state.best_step:,}: {scores}", soft_wrap=True)
     else:
-        console.print(f"stopped at step {journey.step:,}, saved; run the same command to go on", soft_wrap=True)
+        console.print(f"stopped at step {state.step:,}, saved; run the same command to go on", soft_wrap=True)
     console.print(str(folder), soft_wrap=True)
 
 

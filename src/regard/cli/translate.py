@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .giving import lines_of
+from .text_input import lines_of
 
 if TYPE_CHECKING:
     from ..training.tasks.translation import Translated, Translations
@@ -49,12 +49,15 @@ def translate(
         raise typer.BadParameter("a page shows one translation: give one text", param_hint="--html")
     import torch
 
+    from ..zoo import open as open_model
+
     # Texts given by hand are few and shown with their alignment; a file is a batch job, one plain line each.
     batch = not text
     try:
         lines = lines_of(text, file)
         jobs = list(_jobs(lines, model, language, batch))
-        opened = {job.entry.path: _open(job.entry, device) for job in jobs if job.entry}
+        entries = {job.entry.path: job.entry for job in jobs if job.entry}
+        opened = {path: open_model(entry, device=device, task="translation") for path, entry in entries.items()}
         refused = _strange(jobs, opened, batch)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
@@ -111,16 +114,9 @@ def _jobs(lines: list[str], model: str | None, language: str | None, batch: bool
         yield _Job(number, line, entry)
 
 
-def _open(entry: Entry, device: str) -> Translations:
-    from ..training.tasks.translation import Translations
-
-    return Translations.open(entry.check().path, device=device)
-
-
 def _strange(jobs: list[_Job], opened: dict[Path, Translations], batch: bool) -> set[int]:
     """Say what the models cannot read. The numbers of the texts that are mostly unknown to them; given by hand, that is an error."""
     from ..zoo.language import NAMES, foreign
-    from ..zoo.long_text import unknown_characters
 
     refused = set()
     for job in jobs:
@@ -128,7 +124,7 @@ def _strange(jobs: list[_Job], opened: dict[Path, Translations], batch: bool) ->
             continue
         where = f"line {job.number}: " if batch else ""
         model = opened[job.entry.path]
-        strange, share = unknown_characters(model, job.text)
+        strange, share = model.source.unknown_characters(job.text)
         shown = " ".join(strange[:20]) + (" …" if len(strange) > 20 else "")
         languages = job.entry.card.languages if job.entry.card else ()
         reads = (
@@ -156,12 +152,11 @@ def _translated(
 ) -> Iterator[list[Translated]]:
     """The translations of each job, blank ones for blank and refused texts; neighbours with one model go through it together."""
     from ..training.tasks.translation import Translated
-    from ..zoo.long_text import translate_long
 
     blank = [Translated("", 0.0, 0.0, [], [], None)] * options["n_best"]
     for path, neighbours in groupby(jobs, key=lambda job: None if job.entry is None or job.number in refused else job.entry.path):
         group = list(neighbours)
-        yield from [blank] * len(group) if path is None else translate_long(opened[path], [job.text for job in group], **options)
+        yield from [blank] * len(group) if path is None else opened[path].translate_long([job.text for job in group], **options)
 
 
 def _show(candidates: list[Translated], n_best: int) -> None:

@@ -113,6 +113,20 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         pooled = memory.pool(queries, torch.as_tensor(self.width_, dtype=memory.points.dtype))
         return pooled.numpy().reshape(len(queries), *self.y_.shape[1:])
 
+    def leave_one_out_error(self) -> float:
+        """The mean squared error at the points fitted, each predicted without itself; over at most `max_queries` of them.
+
+        Where no other point has any weight, the nearest other point's target is predicted, as `predict` does. After fitting with
+        width="learn" it is `loo_error_`.
+        """
+        check_is_fitted(self)
+        if len(self.X_) < 2:
+            raise ValueError("leaving one point out leaves none to predict from; fit at least 2 points")
+        memory = _Memory(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
+        rows = torch.from_numpy(_chosen(len(self.X_), self.max_queries, self.random_state))
+        with torch.no_grad():
+            return float(memory.error(rows, torch.as_tensor(self.width_, dtype=memory.points.dtype)))
+
     def weights(self, X: ArrayLike) -> Array:
         """The weight matrix (L, N), each query's row summing to 1; for small inputs, since it is as large as it looks."""
         check_is_fitted(self)
@@ -286,12 +300,17 @@ def _all_but(own: Tensor | None, count: int) -> Mask | None:
     return from_spans(ends.view(1, 1, -1, 2, 2).to(torch.int32))
 
 
+def _chosen(count: int, most: int, seed: int) -> NDArray[np.int64]:
+    """The points whose leave-one-out error is taken: all, or `most` of them drawn with `seed`, ascending."""
+    return np.arange(count) if most >= count else np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+
+
 def _learn(memory: _Memory, per_dimension: bool, max_queries: int, seed: int) -> tuple[Array, float]:
     """The width of least leave-one-out error: the best of a grid, then refined; deterministic."""
     from scipy import optimize
 
     N, d = memory.points.shape
-    chosen = np.arange(N) if max_queries >= N else np.sort(np.random.default_rng(seed).choice(N, max_queries, replace=False))
+    chosen = _chosen(N, max_queries, seed)
     rows, few = torch.from_numpy(chosen), torch.from_numpy(chosen[:: max(1, len(chosen) // 1000)])
     spread = memory.points.double().std(0, correction=0)
     spread[spread == 0] = 1.0

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..attention import observe
-from ..choices import Argmax, Sample, Softmax, reinforce
+from ..choices import Argmax, Choice, Sample, Softmax, reinforce
 from ..masks import padding
 from ..scores import ScaledDot
 
@@ -48,7 +48,7 @@ class ReaderConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class StoryBatch:
     """A batch of stories as ids, 0 where there is no word: sentences (B, S, W), counts of sentences (B,), questions (B, W')."""
 
     sentences: Tensor
@@ -56,10 +56,10 @@ class Page:
     questions: Tensor
 
     @classmethod
-    def of(cls, stories: Sequence[Sequence[Sequence[int]]], questions: Sequence[Sequence[int]]) -> Page:
+    def of(cls, stories: Sequence[Sequence[Sequence[int]]], questions: Sequence[Sequence[int]]) -> StoryBatch:
         """Pad stories, each a list of sentences, each a list of ids.
 
-        >>> Page.of([[[5, 6]], [[5], [7]]], [[8], [8, 9]]).sentences.tolist()
+        >>> StoryBatch.of([[[5, 6]], [[5], [7]]], [[8], [8, 9]]).sentences.tolist()
         [[[5, 6], [0, 0]], [[5, 0], [7, 0]]]
         """
         if not stories or not all(stories):
@@ -75,8 +75,8 @@ class Page:
             asked[b, : len(question)] = torch.tensor(question, dtype=torch.int64)
         return cls(sentences, torch.tensor([len(story) for story in stories]), asked)
 
-    def to(self, device: torch.device) -> Page:
-        return Page(self.sentences.to(device), self.counts.to(device), self.questions.to(device))
+    def to(self, device: torch.device) -> StoryBatch:
+        return StoryBatch(self.sentences.to(device), self.counts.to(device), self.questions.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +99,11 @@ class Reading:
 
 
 class Reader(nn.Module):
-    """Answers questions about a page by picking sentences.
+    """Answers questions about stories by picking sentences.
 
     >>> reader = Reader(ReaderConfig(words=10, answers=3, hops=2)).eval()
-    >>> page = Page.of([[[5, 6], [7], [8, 9]]], [[7]])
-    >>> reading = reader(page)
+    >>> stories = StoryBatch.of([[[5, 6], [7], [8, 9]]], [[7]])
+    >>> reading = reader(stories)
     >>> reading.logits.shape, reading.picks.shape
     (torch.Size([1, 1, 3]), torch.Size([1, 1, 2]))
     """
@@ -123,58 +123,25 @@ class Reader(nn.Module):
         self.answer = nn.Sequential(nn.Linear((config.hops + 1) * n, n), nn.ReLU(), nn.Linear(n, config.answers))
         nn.init.normal_(self.skimmed.weight, std=d**-0.5)
 
-    def forward(self, page: Page, *, draws: int = 1, generator: torch.Generator | None = None) -> Reading:
-        """Read a page; while training with hard attention, `draws` times over."""
+    def forward(self, stories: StoryBatch, *, draws: int = 1, generator: torch.Generator | None = None) -> Reading:
+        """Read the stories; while training with hard attention, `draws` times over."""
         hard = self.config.attention == "hard"
         drawing = hard and self.training
-        K = draws if drawing else 1
-        B, S, _ = page.sentences.shape
-        question, sentences = self.skim(page.questions), self.skim(page.sentences)  # (B, d), (B, S, d)
-        place = torch.arange(S, dtype=sentences.dtype, device=sentences.device)
-        values = [sentences, place.expand(B, S).unsqueeze(-1)]
-        if not hard:
-            values.append(self.read(page.sentences))  # soft attention reads everything: (B, S, n)
-        value = torch.cat(values, -1)
-        choice = Sample() if drawing else Argmax() if hard else Softmax()
-        mask = padding(page.counts)
-        known = [question.unsqueeze(1).expand(B, K, -1)]  # what is known so far: the question, then each pick, (B, K, d)
-        times = [page.counts.to(sentences.dtype).view(B, 1).expand(B, K)]  # and where it stands: the question after the last sentence
-        picks, log_probs, expected, found = [], [], [], []
-        d = self.config.width
-        for t in range(self.config.hops):
-            state = torch.cat(known, -1)
-            query = self.ask_words[t](state)
-            distance = place - torch.stack(times, -1).unsqueeze(-1)  # (B, K, t+1, S)
-            bias = torch.einsum("bktf,bktsf->bks", self.ask_times[t](state).unflatten(-1, (t + 1, TIMES)), time_features(distance))
-            seen = observe(
-                query, self.key(sentences), value, score=_SCORE, mask=mask, bias=bias.unsqueeze(1), choice=choice, generator=generator
-            )
-            known.append(seen.output[..., :d])
-            times.append(seen.output[..., d])
-            if drawing:
-                assert seen.log_prob is not None
-                log_probs.append(seen.log_prob)
-                expected.append(self.expect[t](state.detach()).squeeze(-1))
-            if hard:
-                assert seen.index is not None
-                picks.append(seen.index)
-            else:
-                picks.append(seen.output[..., d].detach().round().long())
-                found.append(seen.output[..., d + 1 :])
-        asked = self.read(page.questions).unsqueeze(1).expand(B, K, -1)
-        picked = torch.stack(picks, -1)
-        if hard:
-            found = [self.read_picked(page.sentences, picked)]
-        logits = self.answer(torch.cat([asked, *found], -1))
-        total = (page.sentences != PAD).sum((1, 2))
+        search = _Search(self, stories, draws=draws if drawing else 1, choice=Sample() if drawing else Argmax() if hard else Softmax())
+        for hop in range(self.config.hops):
+            search.hop(hop, generator)
+        picks = torch.stack(search.picks, -1)  # (B, K, T)
+        asked = self.read(stories.questions).unsqueeze(1).expand(*picks.shape[:2], -1)
+        read = [self.read_picked(stories.sentences, picks)] if hard else search.read
+        total = (stories.sentences != PAD).sum((1, 2))
         return Reading(
-            logits,
-            picked,
-            page.counts.view(B, 1, 1) - picked,
-            torch.stack(log_probs, -1) if drawing else None,
-            torch.stack(expected, -1) if drawing else None,
-            _words_of(page.sentences, picked[:, 0]) if hard else total,
-            total,
+            logits=self.answer(torch.cat([asked, *read], -1)),
+            picks=picks,
+            age=stories.counts.view(-1, 1, 1) - picks,
+            log_prob=torch.stack(search.log_probs, -1) if drawing else None,
+            baseline=torch.stack(search.expected, -1) if drawing else None,
+            read=_words_of(stories.sentences, picks[:, 0]) if hard else total,
+            total=total,
         )
 
     def skim(self, ids: Tensor) -> Tensor:
@@ -199,6 +166,62 @@ class Reader(nn.Module):
         B, S, W = sentences.shape
         places, back = torch.unique(picks + S * torch.arange(B, device=picks.device).view(B, 1, 1), return_inverse=True)
         return self.read(sentences.view(B * S, W)[places])[back].flatten(-2)
+
+
+class _Search:
+    """One search through the sentences of a batch: what is known after each hop, and what every hop picked.
+
+    known   the question, then each pick: (B, K, d)
+    times   where each of them stands in the story: (B, K); the question after the last sentence
+    """
+
+    def __init__(self, reader: Reader, stories: StoryBatch, *, draws: int, choice: Choice) -> None:
+        self.reader, self.choice, self.mask = reader, choice, padding(stories.counts)
+        B, S, _ = stories.sentences.shape
+        sentences = reader.skim(stories.sentences)  # (B, S, d)
+        self.place = torch.arange(S, dtype=sentences.dtype, device=sentences.device)
+        self.key_input, values = sentences, [sentences, self.place.expand(B, S).unsqueeze(-1)]
+        if isinstance(choice, Softmax):
+            values.append(reader.read(stories.sentences))  # soft attention reads everything: (B, S, n)
+        self.value = torch.cat(values, -1)
+        self.known = [reader.skim(stories.questions).unsqueeze(1).expand(B, draws, -1)]
+        self.times = [stories.counts.to(sentences.dtype).view(B, 1).expand(B, draws)]
+        self.picks: list[Tensor] = []  # each (B, K)
+        self.log_probs: list[Tensor] = []  # each (B, K), of draws
+        self.expected: list[Tensor] = []  # each (B, K), the reward expected before a draw
+        self.read: list[Tensor] = []  # each (B, K, n), what soft attention read
+
+    def hop(self, t: int, generator: torch.Generator | None) -> None:
+        """Ask for one sentence with what is known, and add it to what is known."""
+        reader, d = self.reader, self.reader.config.width
+        state = torch.cat(self.known, -1)
+        attended = observe(
+            reader.ask_words[t](state),
+            reader.key(self.key_input),
+            self.value,
+            score=_SCORE,
+            mask=self.mask,
+            bias=self._time_bias(t, state).unsqueeze(1),
+            choice=self.choice,
+            generator=generator,
+        )
+        self.known.append(attended.output[..., :d])
+        self.times.append(attended.output[..., d])
+        if isinstance(self.choice, Sample):
+            assert attended.log_prob is not None
+            self.log_probs.append(attended.log_prob)
+            self.expected.append(reader.expect[t](state.detach()).squeeze(-1))
+        if attended.index is not None:
+            self.picks.append(attended.index)
+        else:
+            self.picks.append(attended.output[..., d].detach().round().long())
+            self.read.append(attended.output[..., d + 1 :])
+
+    def _time_bias(self, t: int, state: Tensor) -> Tensor:
+        """What the times of sentences add to their scores: (B, K, S)."""
+        distance = self.place - torch.stack(self.times, -1).unsqueeze(-1)  # (B, K, t+1, S)
+        wanted = self.reader.ask_times[t](state).unflatten(-1, (t + 1, TIMES))
+        return torch.einsum("bktf,bktsf->bks", wanted, time_features(distance))
 
 
 _SCORE = ScaledDot()

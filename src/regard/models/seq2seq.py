@@ -11,6 +11,8 @@ Axes: B batch, S source positions, T target positions, n state width, m embeddin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, cast
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..attention import attend, observe
+from ..choices import Argmax
 from ..masks import Mask, padding
 from ..readings import Rows
 from ..scores import Additive, Score
@@ -146,6 +149,10 @@ class FixedContext(nn.Module):
     def start(self, memory: Memory) -> RecurrentState:
         return _begin(memory)
 
+    def hard_attention(self) -> AbstractContextManager[None]:
+        """There is no attention to harden."""
+        return nullcontext()
+
     def step(self, state: RecurrentState, token: Tensor) -> Step:
         c, y = state.memory.annotations, self.dropout(self.embedding(token))
         s, _ = self.decoder(torch.cat([y, c], dim=-1)[:, None], state.s[None].contiguous())
@@ -209,6 +216,7 @@ class Bahdanau(nn.Module):
             raise ValueError(f'query is {query!r}; expected "previous" (Bahdanau) or "current" (Luong)')
         width = 2 * (state // 2)
         self.query = query
+        self._hard = False
         self.encoder = BidirectionalEncoder(source_words, embedding, state // 2, dropout=dropout)
         self.score = Additive(state, width, hidden=alignment) if score is None else score
         self.score.check(state, width)
@@ -234,8 +242,21 @@ class Bahdanau(nn.Module):
     def align(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """c (B, T, 2n) and α (B, T, S) for states s (B, T, n)."""
         readings = [Rows(list(range(s.shape[1])))]
-        seen = observe(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask, readings=readings)
-        return seen.output[:, 0], seen.readings["rows"][:, 0].to(s.dtype)
+        attended = observe(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask, readings=readings)
+        alpha = attended.readings["rows"][:, 0].to(s.dtype)
+        if not self._hard:
+            return attended.output[:, 0], alpha
+        alpha = Argmax()(alpha.log())
+        return alpha @ memory.annotations, alpha
+
+    @contextmanager
+    def hard_attention(self) -> Iterator[None]:
+        """Within this, `align` and `step` give all weight to the position that had most of it; `forward` stays as it is."""
+        before, self._hard = self._hard, True
+        try:
+            yield
+        finally:
+            self._hard = before
 
     def _question(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Prepared queries, prepared keys and values, one head each: (B, 1, …)."""

@@ -3,6 +3,8 @@
 Axes: B batch, S source tokens, T target tokens, D model width, V target vocabulary.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.choices import Softmax
 from regard.layers.cache import Cache
 from regard.layers.dropout import dropout
 from regard.layers.multihead import Projected
@@ -20,6 +23,8 @@ from regard.models.translator import Step
 from regard.readings import Rows
 
 __all__ = ["Transformer", "TransformerConfig", "TransformerMemory", "TransformerState"]
+
+_COLD = 1e-4  # the temperature of hard attention: its weights are one-hot to the last digit shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +198,19 @@ class Transformer(nn.Module):
         logits = self.unembed(self.decoder_norm(x)[:, 0])
         alignment = watcher.seen[0].readings["rows"][:, :, 0].mean(1)  # over heads: (B, S)
         return Step(logits, replace(state, cache=cache), alignment)
+
+    @contextmanager
+    def hard_attention(self) -> Iterator[None]:
+        """Within this, each head of the decoder reads only the source position with the largest weight, as a softmax grown very cold."""
+        layers = [block.cross for block in self.decoder if isinstance(block, Block) and block.cross is not None]
+        before = [layer.choice for layer in layers]
+        try:
+            for layer in layers:
+                layer.choice = Softmax(temperature=_COLD)
+            yield
+        finally:
+            for layer, choice in zip(layers, before, strict=True):
+                layer.choice = choice
 
     def _embed(self, ids: Tensor, tokens: nn.Embedding, positions: nn.Module | None, start: int) -> Tensor:
         x = tokens(ids) * self.config.d_model**0.5

@@ -5,6 +5,7 @@ Axes: B batch, S source positions, T target positions, V words of the target voc
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -41,6 +42,10 @@ class Translator(Protocol):
 
     def step(self, state: Any, token: Tensor) -> Step:
         """Read the previous word `token` (B,) and predict the next."""
+        ...
+
+    def hard_attention(self) -> AbstractContextManager[None]:
+        """Within this, every target word reads only the source position with the largest weight; nothing changes without attention."""
         ...
 
     def __call__(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Weights, gradients and optimiser states dealt out over the ranks (FSDP): torch's `fully_shard`, and the way to whole tensors.
+"""Weights, gradients and optimiser states sharded over the ranks (FSDP): torch's `fully_shard`, and the way to whole tensors.
 
 Zhao et al. 2023, "PyTorch FSDP"; Rajbhandari et al. 2020, "ZeRO", stage 3.
 """
@@ -13,8 +13,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-def deal_out(model: nn.Module, device: torch.device) -> None:
-    """Deal a model's parameters out over all ranks, in place: each block on its own, so that one at a time is whole, and the rest."""
+def shard_parameters(model: nn.Module, device: torch.device) -> None:
+    """Shard a model's parameters over all ranks, in place: each block on its own, so that one at a time is whole, and the rest."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -43,8 +43,8 @@ def gathered(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet(model: nn.Module) -> Iterator[None]:
-    """Gradients are added up here and not yet sent: for all but the last batch of a step."""
+def without_gradient_sync(model: nn.Module) -> Iterator[None]:
+    """Gradients are accumulated and not exchanged between ranks: for all but the last batch of a step."""
     model.set_requires_gradient_sync(False)  # type: ignore[operator]
     try:
         yield
@@ -52,8 +52,8 @@ def quiet(model: nn.Module) -> Iterator[None]:
         model.set_requires_gradient_sync(True)  # type: ignore[operator]
 
 
-def dealt_like(x: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor dealt out as another is; as it is where the other is whole."""
+def shard_like(x: Tensor, other: Tensor) -> Tensor:
+    """A whole tensor sharded as another is; unchanged where the other is whole."""
     if getattr(other, "full_tensor", None) is None:
         return x
     from torch.distributed.tensor import DTensor, distribute_tensor
@@ -62,4 +62,4 @@ def dealt_like(x: Tensor, other: Tensor) -> Tensor:
     return distribute_tensor(x.to(other.device), other.device_mesh, other.placements, src_data_rank=None)
 
 
-__all__ = ["deal_out", "dealt_like", "gathered", "quiet"]
+__all__ = ["gathered", "shard_like", "shard_parameters", "without_gradient_sync"]

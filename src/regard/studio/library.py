@@ -36,7 +36,7 @@ class Model:
 
     def check(self) -> Path:
         """Where its files are, after making sure that they are those of its card."""
-        from ..zoo.shelf import entries, find
+        from ..zoo.catalog import entries, find
 
         try:
             known = next((entry for entry in entries() if entry.path == self.path), None)
@@ -82,7 +82,7 @@ def gather(named: Iterable[Path] = ()) -> dict[str, Path]:
 
 def shipped() -> dict[str, Path]:
     """What the package's zoo holds and what the user added to it, by name."""
-    from ..zoo.shelf import entries
+    from ..zoo.catalog import entries
 
     return {entry.name: entry.path for entry in entries()}
 
@@ -126,7 +126,7 @@ def _run(name: str, path: Path) -> Model:
     task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
     languages = card.languages if card is not None else ()
     if task != "translation":
-        return Model(name, path, "text" if task in ("lm", "classify") else "other", task, True, reads=languages or ("en",))
+        return Model(name, path, "text" if task in ("lm", "mlm", "classify") else "other", task, True, reads=languages or ("en",))
     source = languages[0] if languages else language(name, data.get("config", {}))
     made = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
     return made if card is None else replace(made, lengths=lengths(card), bleu=card.bleu())

@@ -108,6 +108,16 @@ class Vocabulary:
         """One token as it is stored, a leading space shown as "▁"."""
         return self._pieces[id]
 
+    def unknown_characters(self, text: str) -> tuple[list[str], float]:
+        """The characters of a text that were never seen in training, and their share of it; spaces do not count.
+
+        >>> Vocabulary.train(["a cat"], kind="char").unknown_characters("a cab")
+        (['b'], 0.25)
+        """
+        characters = [c for c in text if not c.isspace()]
+        unknown = {c for c in set(characters) if UNK in self.encode(c)}
+        return sorted(unknown), sum(c in unknown for c in characters) / max(len(characters), 1)
+
     def words(self, ids: Sequence[int]) -> list[Word]:
         """The ids grouped as people read them: pieces of one word joined, punctuation and Chinese characters apart.
 

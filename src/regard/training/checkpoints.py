@@ -63,7 +63,7 @@ def tidy(folder: Path, *, every: int, keep: int) -> None:
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and persistent buffers by name, each storage once (tied weights under their first name).
 
-    Whole ones: where they are dealt out over ranks, every rank must ask.
+    Whole tensors: where they are sharded over ranks, every rank must call this.
     """
     stored = model.state_dict().keys()
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in stored}
@@ -71,17 +71,17 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def whole(x: Tensor) -> Tensor:
-    """A tensor that is dealt out over ranks in one piece (every rank must ask); any other as it is."""
+    """A tensor that is sharded over ranks as one whole (every rank must call this); any other unchanged."""
     full = getattr(x, "full_tensor", None)
     return x if full is None else full()
 
 
-def _dealt_like(x: Tensor, other: Tensor) -> Tensor:
+def _shard_like(x: Tensor, other: Tensor) -> Tensor:
     if getattr(other, "full_tensor", None) is None:
         return x
-    from ..parallel.fully_sharded import dealt_like
+    from ..parallel.fully_sharded import shard_like
 
-    return dealt_like(x, other)
+    return shard_like(x, other)
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | Path = "the weights") -> None:
@@ -94,7 +94,7 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | 
         if tensor.shape != tensors[name].shape:
             raise ValueError(f"{origin}: {name} is {tuple(tensors[name].shape)} but the model's is {tuple(tensor.shape)}")
     held = model.state_dict()
-    model.load_state_dict({name: _dealt_like(tensor, held[name]) for name, tensor in tensors.items()}, strict=False)
+    model.load_state_dict({name: _shard_like(tensor, held[name]) for name, tensor in tensors.items()}, strict=False)
 
 
 def average(files: Iterable[Path], *, prefix: str = "model.") -> dict[str, Tensor]:
@@ -129,7 +129,7 @@ def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: 
     for key, tensor in tensors.items():
         name, _, entry = key.rpartition("/")
         parameter = parameters[name]
-        held = tensor.clone() if entry == "step" else _dealt_like(tensor.to(parameter.device, copy=True), parameter)
+        held = tensor.clone() if entry == "step" else _shard_like(tensor.to(parameter.device, copy=True), parameter)
         optimiser.state[parameter][entry] = held
 
 

@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -22,8 +22,10 @@ from torch import nn
 from ..files import write_text
 from . import checkpoints
 from .config import from_dict, read_config
-from .tasks import find_task
-from .trainer import Journey, Progress, Trainer
+from .tasks import TASKS, find_task
+from .trainer import STATE_KEY, Progress, Trainer, TrainState
+
+T = TypeVar("T")
 
 # What may change between two runs of the same command without making it another run. As many batches a step on another number of
 # processes means another `accumulate`.
@@ -37,33 +39,36 @@ def train(
     watch: Callable[[Progress], None] | None = None,
     context_parallel: int = 1,
     fully_sharded: bool = False,
-) -> tuple[Journey, Path]:
+) -> tuple[TrainState, Path]:
     """Train the task `name` as the TOML file `path` says, or go on where the last time ended. Returns where it stands and its folder.
 
     Paths in the file are relative to the file. Over several processes (torchrun): so many read each batch, every one a part of its
-    sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, dealt out. A run may go on with others.
+    sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, sharded over the processes. A run may go on with others.
     """
-    task_class = find_task(name)
+    task = find_task(name)
     path = Path(path)
-    config = read_config(path, task_class.Config)
+    config = read_config(path, task.config)
     root = path.resolve().parent
     folder = root / config.out
     folder.mkdir(parents=True, exist_ok=True)
     from accelerate import PartialState
 
     if not torch.accelerator.is_available() and "TORCHELASTIC_RESTART_COUNT" in os.environ:
-        from ..parallel.meeting import meet
+        from ..parallel.torchrun_init import init_from_torchrun
 
-        meet()
+        init_from_torchrun()
     process = PartialState(cpu=not torch.accelerator.is_available())
     with process.main_process_first():  # one process writes what a run begins with, the others read it
         _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
-        task = task_class.build(config, root, folder)
+        trained = task.build(config, root, folder)
     if context_parallel != 1:
-        from ..parallel.tasks import ShardedTask
+        from .sharding import ShardedTask
 
-        task = ShardedTask(task, context_parallel)
-    trainer = Trainer(task, config.training, folder, watch=watch, fully_sharded=fully_sharded)
+        if task.sharded_loss is None:
+            able = ", ".join(other for other in TASKS if find_task(other).sharded_loss is not None)
+            raise ValueError(f"{name} has no sharded form; context parallelism is for the tasks {able}")
+        trained = ShardedTask(trained, task.sharded_loss, context_parallel)
+    trainer = Trainer(trained, config.training, folder, watch=watch, fully_sharded=fully_sharded)
     return trainer.run(), folder
 
 
@@ -123,6 +128,11 @@ def read_run(folder: str | Path, task: str) -> dict[str, Any]:
     return config
 
 
+def run_config(folder: str | Path, task: str, form: type[T]) -> T:
+    """The same as the config's dataclass."""
+    return from_dict(read_run(folder, task), form, origin=Path(folder) / "run.json")
+
+
 def load_best(model: nn.Module, folder: str | Path) -> dict[str, Any]:
     """Put a run's best weights into `model` (its newest checkpoint's while nothing was evaluated yet); returns what is noted of them."""
     folder = Path(folder)
@@ -134,9 +144,9 @@ def load_best(model: nn.Module, folder: str | Path) -> dict[str, Any]:
         if not steps:
             raise ValueError(f"{folder} has no weights yet; train until the first checkpoint")
         best = folder / "checkpoints" / checkpoints.name_of(steps[-1])
-        tensors, state = checkpoints.read(best)
+        tensors, noted = checkpoints.read(best)
         tensors = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
-        note = {"step": state["journey"]["step"]}
+        note = {"step": noted[STATE_KEY]["step"]}
     checkpoints.load_weights(model, tensors, origin=best)
     model.eval()
     return note

@@ -9,29 +9,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from . import checkpoints
 from .allocation import keep_memory
+from .determinism import deterministic, seed_all
 from .schedules import rate_at
 from .settings import Training
+from .signals import stopped_by_signals
 
-__all__ = ["Journey", "Progress", "Task", "Trainer", "Training"]
+__all__ = ["STATE_KEY", "Progress", "TrainState", "Trainable", "Trainer", "Training"]
+
+STATE_KEY = "journey"  # where a checkpoint keeps its TrainState; the word of the first versions, so that their runs resume
 
 
-class Task(Protocol):
+class Trainable(Protocol):
     """What is trained. Everything here must be a function of its inputs: the trainer owns the order and the randomness."""
 
     @property
@@ -72,7 +71,7 @@ class Progress:
 
 
 @dataclass
-class Journey:
+class TrainState:
     """What a checkpoint remembers besides tensors: the position in the data, the best score, the end of the log."""
 
     step: int = 0
@@ -97,12 +96,12 @@ class Trainer:
     watch   called with a `Progress` after every step and evaluation (on the main process)
     fully_sharded   several processes hold a part of the weights and of the optimiser's state each (FSDP), not a copy each (DDP)
 
-    A task whose batches are read by several processes each says how many in `ranks_a_batch`.
+    A task whose batches are shared by several processes says by how many in `ranks_a_batch`.
     """
 
     def __init__(
         self,
-        task: Task,
+        task: Trainable,
         settings: Training,
         folder: str | Path,
         *,
@@ -120,75 +119,75 @@ class Trainer:
             # Autocast is entered in `_step`: accelerate's own setting is one for the whole process, whatever trainer comes next.
             mixed_precision="no",
             cpu=not torch.accelerator.is_available(),  # several processes on CPU are only seen when it is said
-            # No example may be repeated to even out the processes; `_share` deals the batches out itself.
+            # No example may be repeated to even out the processes; `_share` distributes the batches itself.
             dataloader_config=DataLoaderConfiguration(even_batches=False),
         )
         self.fully_sharded = fully_sharded and self.accelerator.num_processes > 1
         ranks = int(getattr(task, "ranks_a_batch", 1))
         self._readers = self.accelerator.num_processes // ranks  # how many batches are read at once
         self._reader = self.accelerator.process_index // ranks
-        self.journey = Journey()
+        self.state = TrainState()
         self._stop = False
         self._since = (time.monotonic(), 0)  # when the tokens were last counted from nothing, and how many since
 
-    def run(self) -> Journey:
+    def run(self) -> TrainState:
         """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
         keep_memory()
-        with _determinism(self.settings), self._interruptible():
+        with deterministic(self.settings.deterministic), stopped_by_signals(self._request_stop):
             bare = self.task.model
             if self.fully_sharded:  # before the optimiser sees the parameters: they are other ones afterwards
-                from ..parallel.fully_sharded import deal_out
+                from ..parallel.fully_sharded import shard_parameters
 
-                deal_out(bare, self.accelerator.device)
+                shard_parameters(bare, self.accelerator.device)
             decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
             plain = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
             groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
             model, wrapped = (bare, optimiser) if self.fully_sharded else self.accelerator.prepare(bare, optimiser)
-            _seed(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
+            seed_all(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
             self._resume(bare, optimiser)
-            journey = self.journey
-            while not journey.finished and not self._stop:
+            state = self.state
+            while not state.finished and not self._stop:
                 if self._over():
                     self._finish(bare, optimiser)
                     break
                 self._epoch(model, bare, wrapped, optimiser)
-            return journey
+            return state
 
     # One epoch, one step
 
     def _epoch(self, model: nn.Module, bare: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer) -> None:
-        settings, journey = self.settings, self.journey
-        batches = self.task.batches(journey.epoch)
+        settings, state = self.settings, self.state
+        batches = self.task.batches(state.epoch)
         size = settings.accumulate * self._readers
         groups = -(-len(batches) // size)
         if not groups:
             raise ValueError("the task has no batches; is the training data empty?")
-        if journey.size not in (0, size):  # the checkpoint was made with more or fewer batches a step
-            journey.group = journey.group * journey.size // size
-        journey.size = size
+        if state.size not in (0, size):  # the checkpoint was made with more or fewer batches a step
+            state.group = state.group * state.size // size
+        state.size = size
         total = settings.steps or settings.epochs * groups
-        while journey.group < groups:
-            chosen = range(journey.group * size, min((journey.group + 1) * size, len(batches)))
+        while state.group < groups:
+            chosen = range(state.group * size, min((state.group + 1) * size, len(batches)))
             loss, count, norm, rate = self._step(model, wrapped, optimiser, [(batches[i], weight) for i, weight in self._share(chosen)])
-            journey.step += 1
-            journey.group += 1
-            journey.tokens += count
-            journey.loss_sum += loss
-            journey.loss_count += count
-            if journey.group == groups:
-                journey.epoch += 1
+            state.step += 1
+            state.group += 1
+            state.tokens += count
+            state.loss_sum += loss
+            state.loss_count += count
+            if state.group == groups:
+                state.epoch += 1
             self._tell(loss / max(count, 1), count, rate, total)
-            if journey.step % settings.log_every == 0:
-                mean = journey.loss_sum / max(journey.loss_count, 1)
-                self._log("step", epoch=journey.epoch, loss=mean, rate=rate, norm=norm, tokens=journey.tokens)
-                journey.loss_sum, journey.loss_count = 0.0, 0
-            if journey.step % settings.evaluate_every == 0:
+            if state.step % settings.log_every == 0:
+                mean = state.loss_sum / max(state.loss_count, 1)
+                self._log("step", epoch=state.epoch, loss=mean, rate=rate, norm=norm, tokens=state.tokens)
+                state.loss_sum, state.loss_count = 0.0, 0
+            if state.step % settings.evaluate_every == 0:
                 self._evaluate(bare, "evaluation", rate=rate, total=total)
-            done = journey.group == groups
+            done = state.group == groups
             if done:
-                journey.group = 0
-            if journey.step % settings.checkpoint_every == 0 or self._stop:
+                state.group = 0
+            if state.step % settings.checkpoint_every == 0 or self._stop:
                 self._save(bare, optimiser)
             if done or self._stop or self._over():
                 return
@@ -205,7 +204,7 @@ class Trainer:
         model.train()
         sums, count = 0.0, 0
         for i, (batch, weight) in enumerate(batches):
-            with self._quiet(model) if i + 1 < len(batches) else contextlib.nullcontext():
+            with self._without_sync(model) if i + 1 < len(batches) else contextlib.nullcontext():
                 with torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
                     loss, n = self.task.loss(model, batch)
                 self.accelerator.backward(loss * weight)
@@ -221,7 +220,7 @@ class Trainer:
         torch._foreach_mul_(gradients, scale)
         norm = self.accelerator.clip_grad_norm_(model.parameters(), settings.clip if settings.clip > 0 else float("inf"))
         rate = rate_at(
-            self.journey.step + 1,
+            self.state.step + 1,
             peak=settings.rate,
             warmup=settings.warmup,
             schedule=settings.schedule,
@@ -234,20 +233,20 @@ class Trainer:
         wrapped.zero_grad(set_to_none=True)
         return sums, count, float(checkpoints.whole(norm)), rate
 
-    def _quiet(self, model: nn.Module) -> Any:
-        """Gradients are added up and not yet exchanged."""
+    def _without_sync(self, model: nn.Module) -> Any:
+        """Gradients are accumulated and not exchanged between processes."""
         if not self.fully_sharded:
             return self.accelerator.no_sync(model)
-        from ..parallel.fully_sharded import quiet
+        from ..parallel.fully_sharded import without_gradient_sync
 
-        return quiet(model)
+        return without_gradient_sync(model)
 
     def _over(self) -> bool:
-        settings, journey = self.settings, self.journey
+        settings, state = self.settings, self.state
         return bool(
-            (settings.steps and journey.step >= settings.steps)
-            or (settings.epochs and journey.epoch >= settings.epochs)
-            or (settings.patience and journey.stale >= settings.patience)
+            (settings.steps and state.step >= settings.steps)
+            or (settings.epochs and state.epoch >= settings.epochs)
+            or (settings.patience and state.stale >= settings.patience)
         )
 
     # Scores
@@ -263,38 +262,38 @@ class Trainer:
         if self.accelerator.num_processes > 1:
             from accelerate.utils import broadcast
 
-            journey = self.journey
+            state = self.state
             found = torch.tensor(
-                [float("nan") if journey.best is None else journey.best, float(journey.best_step), float(journey.stale)],
+                [float("nan") if state.best is None else state.best, float(state.best_step), float(state.stale)],
                 dtype=torch.float64,
                 device=self.accelerator.device,
             )
             best, step, stale = broadcast(found).tolist()
-            journey.best, journey.best_step, journey.stale = None if best != best else best, int(step), int(stale)
+            state.best, state.best_step, state.stale = None if best != best else best, int(step), int(stale)
 
     def _score(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
-        journey, settings = self.journey, self.settings
-        tensors, state = checkpoints.random_state()
+        state, settings = self.state, self.settings
+        random_tensors, random_json = checkpoints.random_state()
         model.eval()
         with torch.no_grad(), self._whole(model):
             metrics = self.task.evaluate(model)
             samples = self.task.samples(model)
-        checkpoints.set_random_state(tensors, state)
+        checkpoints.set_random_state(random_tensors, random_json)
         if settings.metric not in metrics:
             raise ValueError(f"metric is {settings.metric!r} but this task measures {', '.join(metrics)}")
         value = metrics[settings.metric]
-        better = value == value and (journey.best is None or (value - journey.best) * _sign(settings.metric) > 0)
+        better = value == value and (state.best is None or (value - state.best) * _sign(settings.metric) > 0)
         if better:
-            journey.best, journey.best_step, journey.stale, journey.metrics = value, journey.step, 0, metrics
-            note = {"step": journey.step, "metrics": metrics, "from": event}
+            state.best, state.best_step, state.stale, state.metrics = value, state.step, 0, metrics
+            note = {"step": state.step, "metrics": metrics, "from": event}
             weights = checkpoints.weights_of(model)
             if self.accelerator.is_main_process:
                 checkpoints.write(self.folder / "best.safetensors", weights, note)
         else:
-            journey.stale += 1
+            state.stale += 1
         self._log(event, **metrics, best=better, **({"samples": samples} if samples else {}))
         if self.watch and self.accelerator.is_main_process:
-            self.watch(Progress(journey.step, total, journey.epoch, float("nan"), rate, 0.0, float("nan"), metrics, samples))
+            self.watch(Progress(state.step, total, state.epoch, float("nan"), rate, 0.0, float("nan"), metrics, samples))
         self._since = (time.monotonic(), 0)
 
     def _whole(self, model: nn.Module) -> Any:
@@ -307,17 +306,17 @@ class Trainer:
 
     def _finish(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
         """A last evaluation, then the mean of the last checkpoints, which takes the best one's place when it is better."""
-        settings, journey = self.settings, self.journey
-        if journey.step % settings.evaluate_every:
-            self._evaluate(model, "evaluation", rate=0.0, total=journey.step)
+        settings, state = self.settings, self.state
+        if state.step % settings.evaluate_every:
+            self._evaluate(model, "evaluation", rate=0.0, total=state.step)
         folder = self.folder / "checkpoints"
         scheduled = [step for step in checkpoints.steps_in(folder) if step % settings.checkpoint_every == 0][-settings.average :]
         if settings.average > 1 and len(scheduled) > 1:
             own = {name: tensor.clone() for name, tensor in checkpoints.weights_of(model).items()}
             checkpoints.load_weights(model, checkpoints.average(folder / checkpoints.name_of(step) for step in scheduled))
-            self._evaluate(model, "average", rate=0.0, total=journey.step)
+            self._evaluate(model, "average", rate=0.0, total=state.step)
             checkpoints.load_weights(model, own)
-        journey.finished = True
+        state.finished = True
         self._save(model, optimiser)
 
     # The folder
@@ -331,7 +330,7 @@ class Trainer:
             if log.exists():  # the log reaches the disk before the checkpoint that counts on it
                 with log.open("rb") as file:
                     os.fsync(file.fileno())
-                self.journey.log_bytes = log.stat().st_size
+                self.state.log_bytes = log.stat().st_size
             folder = self.folder / "checkpoints"
             random_tensors, random_json = checkpoints.random_state()
             tensors = {
@@ -339,8 +338,8 @@ class Trainer:
                 **{f"optimiser.{name}": t for name, t in states.items()},
                 **{f"random.{name}": t for name, t in random_tensors.items()},
             }
-            state = {"journey": asdict(self.journey), "random": random_json}
-            checkpoints.write(folder / checkpoints.name_of(self.journey.step), tensors, state)
+            note = {STATE_KEY: asdict(self.state), "random": random_json}
+            checkpoints.write(folder / checkpoints.name_of(self.state.step), tensors, note)
             checkpoints.tidy(folder, every=self.settings.checkpoint_every, keep=self.settings.keep)
         self.accelerator.wait_for_everyone()
 
@@ -350,7 +349,7 @@ class Trainer:
         steps = checkpoints.steps_in(folder)
         if steps:
             path = folder / checkpoints.name_of(steps[-1])
-            tensors, state = checkpoints.read(path)
+            tensors, note = checkpoints.read(path)
             parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
             for name, tensor in tensors.items():
                 part, _, rest = name.partition(".")
@@ -358,20 +357,20 @@ class Trainer:
             checkpoints.load_weights(model, parts["model"], origin=path)
             checkpoints.load_optimiser(optimiser, model, parts["optimiser"])
             if self.accelerator.is_main_process:
-                checkpoints.set_random_state(parts["random"], state["random"])
+                checkpoints.set_random_state(parts["random"], note["random"])
             else:  # other processes draw their own numbers, anew from here
-                _seed(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
-            self.journey = Journey(**state["journey"])
-            if self.journey.finished and not self._over():
-                self.journey.finished = False  # the settings ask for more than last time
+                seed_all(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
+            self.state = TrainState(**note[STATE_KEY])
+            if self.state.finished and not self._over():
+                self.state.finished = False  # the settings ask for more than last time
         if self.accelerator.is_main_process:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / "log.jsonl").open("ab") as file:
-                file.truncate(self.journey.log_bytes)
+                file.truncate(self.state.log_bytes)
 
     def _log(self, event: str, **values: Any) -> None:
         if self.accelerator.is_main_process:
-            line = json.dumps({"event": event, "step": self.journey.step, **values, "time": round(time.time(), 3)}, ensure_ascii=False)
+            line = json.dumps({"event": event, "step": self.state.step, **values, "time": round(time.time(), 3)}, ensure_ascii=False)
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
@@ -381,29 +380,12 @@ class Trainer:
             self._since = (began, tokens + count)
             elapsed = max(time.monotonic() - began, 1e-9)
             speed = (tokens + count) / elapsed
-            mean = self.journey.tokens / max(self.journey.step, 1)
-            left = max(total - self.journey.step, 0) * mean / speed
-            self.watch(Progress(self.journey.step, total, self.journey.epoch, loss, rate, speed, left))
+            mean = self.state.tokens / max(self.state.step, 1)
+            left = max(total - self.state.step, 0) * mean / speed
+            self.watch(Progress(self.state.step, total, self.state.epoch, loss, rate, speed, left))
 
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Turn the first SIGINT or SIGTERM into a stop after the current step; the second acts as usual."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-
-        def note(number: int, frame: FrameType | None) -> None:
-            self._stop = True
-            signal.signal(number, before[signal.Signals(number)])
-
-        for s in before:
-            signal.signal(s, note)
-        try:
-            yield
-        finally:
-            for s, handler in before.items():
-                signal.signal(s, handler)
+    def _request_stop(self) -> None:
+        self._stop = True
 
     @property
     def stopped(self) -> bool:
@@ -414,26 +396,3 @@ class Trainer:
 def _sign(metric: str) -> int:
     """+1 when more is better."""
     return -1 if metric in ("loss", "perplexity") else 1
-
-
-def _seed(seed: int) -> None:
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-
-
-@contextlib.contextmanager
-def _determinism(settings: Training) -> Iterator[None]:
-    """torch's deterministic algorithms while training, when asked for; afterwards as before."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    memory: Any = torch.utils.deterministic
-    fill = memory.fill_uninitialized_memory
-    if settings.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses to be deterministic
-        torch.use_deterministic_algorithms(True)
-        memory.fill_uninitialized_memory = False  # finds bugs, costs time
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        memory.fill_uninitialized_memory = fill

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+
+from ..training.opened import TextGenerator
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -16,17 +18,20 @@ if TYPE_CHECKING:
     from ..models.gpt import Gpt
 
 
-class Published:
+class Published(TextGenerator):
     """A `Gpt` or `Bert` with the tokenizer it was published with; text in, text or vectors out."""
 
     def __init__(self, model: Gpt | Bert, tokenizer: Tokenizer, stops: Collection[int] = ()) -> None:
-        self.model, self.tokenizer, self.stops = model, tokenizer, frozenset(stops)
+        super().__init__(model)
+        self.tokenizer, self.stops = tokenizer, frozenset(stops)
 
     @classmethod
     def open(cls, path: str | Path, *, device: str = "cpu") -> Published:
         """Read a .gguf file, or a folder with config.json, safetensors and tokenizer.json."""
         path = Path(path)
-        return cls._gguf(path, device) if path.suffix == ".gguf" else cls._folder(path, device)
+        opened = cls._gguf(path, device) if path.suffix == ".gguf" else cls._folder(path, device)
+        opened.model.eval()
+        return opened
 
     @classmethod
     def _gguf(cls, path: Path, device: str) -> Published:
@@ -60,29 +65,8 @@ class Published:
         ids: list[int] = self.tokenizer.encode(text).ids
         return ids
 
-    def pieces(self, ids: list[int]) -> list[str]:
-        """Each token as it is stored."""
+    def pieces(self, ids: Sequence[int]) -> list[str]:
         return [str(self.tokenizer.id_to_token(i)) for i in ids]
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_new: int = 200,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-    ) -> str:
-        """The prompt and what follows it, up to the token that ends a text."""
-        if not hasattr(self.model, "generate"):
-            raise ValueError(f"a {type(self.model).__name__} reads in both directions and cannot write on; use a language model")
-        model: Any = self.model
-        device = next(model.parameters()).device
-        ids = torch.tensor([self.encode(prompt)], device=device)
-        generator = None if seed is None else torch.Generator(device).manual_seed(seed)
-        out = model.generate(
-            ids, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator, stop=self.stops or None
-        )
-        new = out[0, ids.shape[1] :].tolist()
+    def text(self, prompt: str, ids: list[int], new: list[int]) -> str:
         return prompt + str(self.tokenizer.decode(new, skip_special_tokens=True))

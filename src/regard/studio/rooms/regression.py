@@ -57,7 +57,7 @@ class Fit(Points):
 @router.post("/fit", summary="The fit of one width")
 def fit(asked: Fit) -> dict[str, Any]:
     """The curve over the data's range, the weights of some queries over the points, and the leave-one-out error."""
-    from ...models.kernel_regression import AveragePooling, NadarayaWatson
+    from ...models.kernel_regression import NadarayaWatson
 
     x, y = asked.arrays()
     model = NadarayaWatson(width=asked.width, kernel=asked.kernel).fit(x[:, None], y)
@@ -65,11 +65,11 @@ def fit(asked: Fit) -> dict[str, Any]:
     curve = model.predict(grid[:, None])
     rows, columns = grid[_some(len(grid), SHOWN)], _some(len(x), SHOWN)
     weights = model.weights(rows[:, None])
-    average = AveragePooling().fit(x[:, None], y).predict([[0.0]])[0]
+    average = NadarayaWatson(width=0.0).fit(x[:, None], y)  # every point weighs alike
     return {
-        "x": _floats(x), "y": _floats(y), "grid": _floats(grid), "curve": _floats(curve), "average": float(average),
+        "x": _floats(x), "y": _floats(y), "grid": _floats(grid), "curve": _floats(curve), "average": float(average.predict([[0.0]])[0]),
         "rows": _floats(rows), "columns": [int(i) for i in columns], "weights": [_floats(row[columns]) for row in weights],
-        "error": leave_one_out(model.weights(x[:, None]), x, y), "average_error": _average_error(y),
+        "error": model.leave_one_out_error(), "average_error": average.leave_one_out_error(),
         "truth": None if asked.x is not None else _floats(2 * np.sin(grid) + grid**0.8),
     }  # fmt: skip
 
@@ -86,36 +86,11 @@ def learn(asked: Points) -> dict[str, Any]:
     grid, spread = _grid(x), float(np.std(x))
     widths = np.geomspace(0.1, 40 * len(x) / 50 if len(x) > 50 else 40, 33 if len(x) <= 500 else 13) / spread
     few = _some(len(x), 500)  # the profile is a picture: five hundred points draw it
-    errors = [
-        leave_one_out(NadarayaWatson(width=float(w), kernel=asked.kernel).fit(x[few, None], y[few]).weights(x[few, None]), x[few], y[few])
-        for w in widths
-    ]
+    errors = [NadarayaWatson(width=float(w), kernel=asked.kernel).fit(x[few, None], y[few]).leave_one_out_error() for w in widths]
     return {
         "width": float(learned.width_), "error": float(learned.loo_error_), "curve": _floats(learned.predict(grid[:, None])),
         "grid": _floats(grid), "widths": _floats(widths), "errors": errors,
     }  # fmt: skip
-
-
-def leave_one_out(weights: np.ndarray[Any, Any], x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
-    """The mean squared error at the points, each predicted without itself: its row of weights (N, N) without its own, summing to 1 again.
-
-    A point that no other weighs on takes the nearest one's target, as the estimator does.
-    """
-    others = weights.copy()
-    np.fill_diagonal(others, 0.0)
-    mass = others.sum(1)
-    predicted = np.divide(others @ y, mass, out=np.zeros_like(y), where=mass > 0)
-    for i in np.flatnonzero(mass <= 0):
-        gap = np.abs(x - x[i])
-        gap[i] = np.inf
-        predicted[i] = y[int(np.argmin(gap))]
-    return float(np.mean((predicted - y) ** 2))
-
-
-def _average_error(y: np.ndarray[Any, Any]) -> float:
-    """What average pooling's leave-one-out error is."""
-    n = len(y)
-    return float(np.mean(((y.sum() - y) / (n - 1) - y) ** 2))
 
 
 def _grid(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

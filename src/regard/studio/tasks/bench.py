@@ -13,7 +13,7 @@ from ..worker import Progress
 
 if TYPE_CHECKING:
     from ...sight import Labels, Sighting
-    from ...sight.opening import Opened
+    from ...training.opened import OpenedModel
     from ...training.tasks.translation import Translations
 
 MOST_MODELS, MOST_SIGHTS = 6, 3
@@ -46,7 +46,7 @@ class Bench:
 
     def __init__(self, library: Library, progress: Progress, threads: int = 1) -> None:
         self.library, self.progress, self._threads = library, progress, threads
-        self._opened, self._translators, self._labels = Shelf(MOST_MODELS), Shelf(MOST_MODELS), Shelf(MOST_MODELS)
+        self._opened, self._labels = Shelf(MOST_MODELS), Shelf(MOST_MODELS)
         self._inputs, self._sights = Shelf(MOST_SIGHTS), Shelf(MOST_SIGHTS)
         self._numbers = 0
 
@@ -56,24 +56,22 @@ class Bench:
 
         torch.set_num_threads(1 if tokens < LONG else self._threads)
 
-    def opened(self, name: str) -> Opened:
+    def opened(self, name: str) -> OpenedModel:
         """A model ready to read a text."""
-        from ...sight.opening import open_model
+        from ...zoo import open as open_model
 
         model = self.library.find(name)
-        return self._opened.get_or(name, lambda: open_model(self._path(model)))  # type: ignore[no-any-return]
+        return self._opened.get_or(name, lambda: open_model(self._path(model), loader="transformers"))  # type: ignore[no-any-return]
 
     def encoded(self, name: str, text: str) -> Any:
         """What the model is called with to read a text. A translator has to write a translation first, so that is made once."""
         if self.library.find(name).kind != "translator":
-            return self.opened(name).encode(text)
-        return self._inputs.get_or(f"{name}\n{text}", lambda: self.opened(name).encode(text))
+            return self.opened(name).inputs(text)
+        return self._inputs.get_or(f"{name}\n{text}", lambda: self.opened(name).inputs(text))
 
     def translator(self, name: str) -> Translations:
-        from ...training.tasks.translation import Translations
-
-        model = self.library.find(name)
-        return self._translators.get_or(name, lambda: Translations.open(self._path(model)))  # type: ignore[no-any-return]
+        """A translator: the same object as `opened`."""
+        return self.opened(name)  # type: ignore[return-value]
 
     def labels(self, name: str) -> Labels | None:
         """What the model's heads do, where that can be told."""

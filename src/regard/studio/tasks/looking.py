@@ -38,7 +38,7 @@ def look(bench: Bench, model: str, text: str, labels: bool = True, changes: list
     if labels and (found := bench.labels(model)) is not None:  # told once a model
         sighting = sighting.with_labels(found)
     bench.progress.tell(0.95)
-    opened, read = bench.opened(model), _length(inputs)
+    opened, read = bench.opened(model), bench.opened(model).length(inputs)
     payload = build_payload(sighting, title=model)
     return {
         "sight": bench.keep(sighting),
@@ -93,8 +93,6 @@ def what_if(bench: Bench, model: str, text: str, changes: list[dict[str, Any]], 
 
 def _inputs(bench: Bench, model: str, text: str) -> tuple[Any, int]:
     """What the model is called with, cut to what it and the studio can read, and how many tokens there were."""
-    from ...sight.opening import cut
-
     opened, left_out = bench.opened(model), 0
     try:
         if bench.library.find(model).kind == "translator":
@@ -102,12 +100,12 @@ def _inputs(bench: Bench, model: str, text: str) -> tuple[Any, int]:
         inputs = bench.encoded(model, text)
     except ValueError as error:
         raise Refusal("invalid", str(error)) from error
-    whole = _length(inputs) + left_out
+    whole = opened.length(inputs) + left_out
     if not whole:
         raise Refusal("invalid", "the text has no tokens; give at least one word")
     most = min(MOST_TOKENS, opened.limit or MOST_TOKENS)
     if whole > most:
-        inputs = cut(inputs, most)
+        inputs = opened.cut(inputs, most)
     refuse_above(free_bytes(), look_bytes(opened.model, min(whole, most)), f"reading {min(whole, most):,} tokens")
     bench.threads_for(min(whole, most))
     return inputs, whole
@@ -119,12 +117,6 @@ def _beginning(opened: Translations, text: str) -> tuple[str, int]:
         return text, 0
     end = bisect.bisect_left(range(len(text)), True, key=lambda size: not opened.fits(text[: size + 1]))
     return text[:end], len(opened.encode([text])[0]) - len(opened.encode([text[:end]])[0])
-
-
-def _length(inputs: Any) -> int:
-    from ...sight.opening import length_of
-
-    return length_of(inputs)
 
 
 def _watched(bench: Bench, model: str, inputs: Any, changes: list[dict[str, Any]]) -> tuple[Any, Tensor | None]:

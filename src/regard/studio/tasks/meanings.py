@@ -53,9 +53,9 @@ def _reading(bench: Bench, model: str, sentence: str) -> tuple[nn.Module, list[s
         source, length = torch.tensor([ids]), torch.tensor([len(ids)])
         return reader, [translator.source.piece(i) for i in ids], lambda: reader.encode(source, length)
     opened = bench.opened(model)
-    inputs = opened.encode(sentence)
+    inputs = opened.inputs(sentence)
     tokens, source_tokens = opened.tokens(inputs)
-    return opened.model, (source_tokens or tokens or [[]])[0], lambda: opened(inputs)
+    return opened.model, (source_tokens or tokens or [[]])[0], lambda: opened.run(inputs)
 
 
 def _stack(model: nn.Module) -> list[nn.Module]:

@@ -5,20 +5,13 @@ Axes: T target words, S source words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import Tensor, nn
 
 from ..refusal import Refusal
 from .bench import Bench
 
 if TYPE_CHECKING:
     from ...training.tasks.translation import Translated, Translations
-
-COLD = 1e-4  # the temperature of hard attention: its weights are one-hot to the last digit shown
 
 
 def translate(bench: Bench, models: list[str], text: str, width: int = 4, hard: bool = False) -> dict[str, Any]:
@@ -39,19 +32,17 @@ def translate(bench: Bench, models: list[str], text: str, width: int = 4, hard: 
             found.append({"model": name, "candidates": [], "refused": refusal.plain()})
             continue
         share = 1 / len(models)
-        with bench.progress.over(opened.model, passes=40, begin=place * share, end=(place + 1) * share), _attending(opened.model, hard):
+        with bench.progress.over(opened.model, passes=40, begin=place * share, end=(place + 1) * share):
             found.append(
-                {"model": name, **_translated(opened, text, width), "notes": _notes(bench.library.find(name).source, opened, text)}
+                {"model": name, **_translated(opened, text, width, hard), "notes": _notes(bench.library.find(name).source, opened, text)}
             )
     return {"text": text, "hard": hard, "translations": found}
 
 
-def _translated(opened: Translations, text: str, width: int) -> dict[str, Any]:
+def _translated(opened: Translations, text: str, width: int, hard: bool) -> dict[str, Any]:
     """The translations of a text; of one longer than the model was trained on, also those of its sentences, which have alignments."""
-    from ...text.sentences import split_to_fit
-
-    sentences = [text] if opened.fits(text) else split_to_fit(text, opened.fits)
-    parts = opened.translate(sentences, width=width, n_best=width, align=True)
+    sentences = opened.sentences(text)
+    parts = opened.translate(sentences, width=width, n_best=width, align=True, hard=hard)
     shown = [[_shown(candidate) for candidate in part] for part in parts]
     if len(parts) == 1:
         return {"candidates": shown[0]}
@@ -62,9 +53,8 @@ def _translated(opened: Translations, text: str, width: int) -> dict[str, Any]:
 def _notes(source: str, opened: Translations, text: str) -> dict[str, Any]:
     """What the model could not read: characters it never saw and their share of the text, and whether it looks like another language."""
     from ...zoo.language import foreign
-    from ...zoo.long_text import unknown_characters
 
-    strange, share = unknown_characters(opened, text)
+    strange, share = opened.source.unknown_characters(text)
     return {"unknown": "".join(strange[:20]), "share": round(share, 3), "foreign": foreign(text, source)}
 
 
@@ -84,41 +74,3 @@ def _shown(candidate: Translated) -> dict[str, Any]:
         "weights": weights,
         "payload": payload,
     }
-
-
-@contextmanager
-def _attending(model: nn.Module, hard: bool) -> Iterator[None]:
-    """Hard: each target word looks at one place of the source, the heaviest, while it is being written."""
-    from ... import Argmax, Softmax
-    from ...models.seq2seq import Bahdanau
-
-    if not hard:
-        yield
-        return
-    if isinstance(model, Bahdanau):
-        soft = model.align
-
-        def align(s: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
-            alpha = Argmax()(soft(s, memory)[1].log())
-            return alpha @ memory.annotations, alpha
-
-        model.align = align  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            del model.align
-        return
-    crosses = [
-        module
-        for name, module in model.named_modules()
-        if name.endswith("cross") and isinstance(getattr(module, "choice", None), nn.Module)
-    ]
-    was = [module.choice for module in crosses]
-    try:
-        for module in crosses:
-            module.choice = Softmax(temperature=COLD)
-        with torch.no_grad():
-            yield
-    finally:
-        for module, choice in zip(crosses, was, strict=True):
-            module.choice = choice

@@ -17,9 +17,11 @@ from ...text.batches import bucketed, padded
 from ...text.pairs import read_pairs
 from ...text.vocabulary import Vocabulary
 from ..config import from_dict
-from ..runs import load_best, read_run
+from ..runs import load_best, read_run, run_config
 from ..settings import Training
-from .mlm import BertModel, MaskedConfig, Words, framed
+from ..tables import TEXT_VOCABULARY
+from . import Evaluation, Task
+from .mlm import BertModel, FramedModel, MaskedConfig, Words, framed
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,8 @@ class Batch:
     labels: Tensor
 
 
-class ClassifyTask:
+class TrainableClassifier:
     """Trains a `BertClassifier` and measures how many held-out texts it names right."""
-
-    Config = ClassifyConfig
 
     def __init__(
         self, config: ClassifyConfig, model: nn.Module, vocabulary: Vocabulary, labels: list[str], train: Any, valid: Any, context: int
@@ -81,22 +81,19 @@ class ClassifyTask:
         self.texts = [p.source for p in valid]
 
     @classmethod
-    def build(cls, config: ClassifyConfig, root: Path, folder: Path) -> ClassifyTask:
+    def build(cls, config: ClassifyConfig, root: Path, folder: Path) -> TrainableClassifier:
         """Read texts and labels; make the encoder, or take it from the run `start` names."""
         train, valid = (
             read_pairs(root / name, columns=config.data.columns, keys=config.data.keys) for name in (config.data.train, config.data.valid)
         )
         labels = sorted({pair.target for pair in train})
         shape = config.model or BertModel()
-        file = folder / "text.vocabulary.json"
+        file = folder / TEXT_VOCABULARY
         if config.start is not None:
-            start = from_dict(read_run(root / config.start, "mlm"), MaskedConfig, origin=config.start)
-            shape = start.model
+            shape = run_config(root / config.start, "mlm", MaskedConfig).model
             if not file.exists():
-                Vocabulary.load(root / config.start / "text.vocabulary.json").save(file)
-        elif not file.exists():
-            Vocabulary.train([pair.source for pair in train], **vars(config.vocabulary or Words())).save(file)
-        vocabulary = Vocabulary.load(file)
+                Vocabulary.load(root / config.start / TEXT_VOCABULARY).save(file)
+        vocabulary = (config.vocabulary or Words()).load_or_learn(file, [pair.source for pair in train])
         write_text(folder / "labels.json", json.dumps({"labels": labels, "model": vars(shape)}, ensure_ascii=False))
         torch.manual_seed(config.training.seed)
         model = _model(shape, len(vocabulary), len(labels))
@@ -136,11 +133,12 @@ class ClassifyTask:
         return "\n".join(f"{text}  →  {label} ({p:.2f})" for text, (label, p) in zip(few, named, strict=True))
 
 
-class Classifier:
+class Classifier(FramedModel):
     """A trained classifier with its vocabulary and labels: a text in, a label and its probability out."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary, labels: list[str], context: int) -> None:
-        self.model, self.vocabulary, self.labels, self.context = model, vocabulary, labels, context
+        super().__init__(model, vocabulary, context)
+        self.labels = labels
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Classifier:
@@ -148,7 +146,7 @@ class Classifier:
         folder = Path(folder)
         read_run(folder, "classify")
         about = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
-        vocabulary = Vocabulary.load(folder / "text.vocabulary.json")
+        vocabulary = Vocabulary.load(folder / TEXT_VOCABULARY)
         shape = from_dict(about["model"], BertModel, origin=folder / "labels.json")
         model = _model(shape, len(vocabulary), len(about["labels"]))
         load_best(model, folder)
@@ -157,13 +155,21 @@ class Classifier:
     @torch.no_grad()
     def classify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """The likeliest label of each text and its probability."""
-        device = next(self.model.parameters()).device
         result = []
         for text in texts:
-            ids, lengths = padded(framed(self.vocabulary, [text], self.context))
-            p, best = self.model(ids.to(device), lengths.to(device)).softmax(-1)[0].max(-1)
+            ids, lengths = padded([self.encode(text)])
+            p, best = self.model(ids.to(self.device), lengths.to(self.device)).softmax(-1)[0].max(-1)
             result.append((self.labels[int(best)], float(p)))
         return result
+
+
+def evaluate(asked: Evaluation) -> dict[str, Any]:
+    """Accuracy (percent) on the texts and labels of the test files."""
+    data = run_config(asked.run, "classify", ClassifyConfig).data
+    pairs = [pair for file in asked.test for pair in read_pairs(file, columns=data.columns, keys=data.keys)]
+    named = Classifier.open(asked.run, device=asked.device).classify([p.source for p in pairs])
+    right = sum(label == p.target for (label, _), p in zip(named, pairs, strict=True))
+    return {"texts": len(pairs), "accuracy": 100.0 * right / len(pairs)}
 
 
 def _model(shape: BertModel, words: int, classes: int) -> Any:
@@ -180,3 +186,12 @@ def _batch(ids: list[list[int]], labels: list[int], row: list[int]) -> Batch:
 def _shared(source: nn.Module, target: nn.Module) -> dict[str, Tensor]:
     known = target.state_dict().keys()
     return {name: tensor for name, tensor in source.state_dict().items() if name in known}
+
+
+TASK = Task(
+    name="classify",
+    config=ClassifyConfig,
+    build=TrainableClassifier.build,
+    open=Classifier.open,
+    evaluate=evaluate,
+)

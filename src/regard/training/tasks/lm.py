@@ -14,10 +14,13 @@ from torch.nn import functional as F
 from ...text.batches import order_of
 from ...text.pairs import read_lines
 from ...text.vocabulary import EOS, Kind, Vocabulary
-from ..config import from_dict
 from ..metrics import perplexity
-from ..runs import load_best, read_run
+from ..opened import TextGenerator
+from ..runs import load_best, run_config
 from ..settings import Training
+from ..sharding import Sharding
+from ..tables import TEXT_VOCABULARY, TransformerTable, VocabularyTable
+from . import Evaluation, Task
 
 
 @dataclass(frozen=True)
@@ -35,32 +38,20 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(VocabularyTable):
     """The `[vocabulary]` table. "char" keeps the text as it is; the other kinds read it line by line, each line ended by </s>."""
 
     kind: Kind = "char"
-    size: int = 8000
-    lowercase: bool = False
-    simplify: bool = False
-    min_count: int = 1
 
 
 @dataclass(frozen=True)
-class GptModel:
+class GptModel(TransformerTable):
     """The `[model]` table: the options of `regard.models.GptConfig`."""
 
-    d_model: int = 128
-    heads: int = 4
-    kv_heads: int | None = None
-    layers: int = 4
     context: int = 64
-    hidden: int | None = None
-    norm: Literal["layer", "rms"] = "layer"
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "gelu"
-    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    kv_heads: int | None = None
     bias: bool = True
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
     window: int | None = None
     tied: bool = True
 
@@ -98,10 +89,8 @@ class Windows(Sequence[Tensor]):
         return self.ids[torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)]
 
 
-class LanguageTask:
+class TrainableLanguageModel:
     """Trains a `Gpt` on windows of a text and measures it on all of the held-out text."""
-
-    Config = LanguageConfig
 
     def __init__(self, config: LanguageConfig, model: nn.Module, vocabulary: Vocabulary, train: Tensor, valid: Tensor) -> None:
         context = config.model.context
@@ -111,7 +100,7 @@ class LanguageTask:
         self.config, self.model, self.vocabulary, self.train, self.valid = config, model, vocabulary, train, valid
 
     @classmethod
-    def build(cls, config: LanguageConfig, root: Path, folder: Path) -> LanguageTask:
+    def build(cls, config: LanguageConfig, root: Path, folder: Path) -> TrainableLanguageModel:
         """Read the text, learn the vocabulary from its training part (or take the run's), make the model."""
         lines = read_lines(root / config.data.train)
         if config.data.valid:
@@ -123,11 +112,8 @@ class LanguageTask:
         else:
             cut = int(len(lines) * (1 - config.data.held_out))
             lines, held = lines[:cut], lines[cut:]
-        file = folder / "text.vocabulary.json"
-        if not file.exists():
-            words = vars(config.vocabulary)
-            Vocabulary.train((line + "\n" for line in lines) if config.vocabulary.kind == "char" else lines, **words).save(file)
-        vocabulary = Vocabulary.load(file)
+        learn_from = (line + "\n" for line in lines) if config.vocabulary.kind == "char" else lines
+        vocabulary = config.vocabulary.load_or_learn(folder / TEXT_VOCABULARY, learn_from)
         torch.manual_seed(config.training.seed)
         model = config.model.build(len(vocabulary))
         return cls(config, model, vocabulary, encode_lines(vocabulary, lines), encode_lines(vocabulary, held))
@@ -138,7 +124,10 @@ class LanguageTask:
         )
 
     def loss(self, model: nn.Module, batch: Tensor) -> tuple[Tensor, int]:
-        return _loss(model, batch, smoothing=self.config.training.smoothing)
+        return next_token_loss(model, batch, smoothing=self.config.training.smoothing)
+
+    def sharded_loss(self, model: nn.Module, batch: Tensor, sharding: Sharding) -> tuple[Tensor, int]:
+        return next_token_loss(model, batch, smoothing=self.config.training.smoothing, sharding=sharding)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Loss and perplexity over the whole held-out text."""
@@ -147,8 +136,9 @@ class LanguageTask:
 
     def samples(self, model: nn.Module) -> str:
         """A short continuation of the beginning of the held-out text."""
-        prompt = self.valid[:8]
-        return LanguageModel(model, self.vocabulary).extend(prompt, max_new=120, temperature=0.8, seed=0)
+        prompt = self.valid[:8].tolist()
+        opened = LanguageModel(model, self.vocabulary)
+        return opened.text("", prompt, opened.extend(prompt, max_new=120, temperature=0.8, seed=0))
 
 
 def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> Tensor:
@@ -160,12 +150,13 @@ def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> Tensor:
     return torch.tensor([id for row in rows for id in row], dtype=torch.int64)
 
 
-def _loss(model: nn.Module, batch: Tensor, *, smoothing: float = 0.0) -> tuple[Tensor, int]:
+def next_token_loss(model: nn.Module, batch: Tensor, *, smoothing: float = 0.0, sharding: Sharding | None = None) -> tuple[Tensor, int]:
+    """The summed loss of batch (B, L + 1), every token predicted from those before it, and the number of tokens predicted."""
     batch = batch.to(next(model.parameters()).device, non_blocking=True)
-    logits = model(batch[:, :-1])
-    wanted = batch[:, 1:]
-    loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="sum", label_smoothing=smoothing)
-    return loss, wanted.numel()
+    ids, wanted = batch[:, :-1], batch[:, 1:]
+    logits = model(ids) if sharding is None else sharding.run(model, ids)
+    wanted = (wanted if sharding is None else sharding.part(wanted)).flatten()
+    return F.cross_entropy(logits.flatten(0, 1).float(), wanted, reduction="sum", label_smoothing=smoothing), len(wanted)
 
 
 @torch.no_grad()
@@ -176,22 +167,24 @@ def held_out_loss(model: nn.Module, ids: Tensor, context: int) -> float:
     grid = ids[torch.arange(whole)[:, None] * context + torch.arange(context + 1)]  # (windows, context + 1)
     for batch in (*torch.split(grid, max(4096 // context, 1)), ids[whole * context :][None]):
         if len(batch) and batch.shape[1] > 1:
-            loss, n = _loss(model, batch)
+            loss, n = next_token_loss(model, batch)
             total, count = total + float(loss), count + n
     return total / max(count, 1)
 
 
-class LanguageModel:
+class LanguageModel(TextGenerator):
     """A trained language model with its vocabulary: a prompt in, its continuation out."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
-        self.model, self.vocabulary = model, vocabulary
+        super().__init__(model)
+        self.vocabulary = vocabulary
+        self.stops = frozenset() if vocabulary.kind == "char" else frozenset({EOS})
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> LanguageModel:
         """The best model of a finished or running training."""
-        config = from_dict(read_run(folder, "lm"), LanguageConfig, origin=Path(folder) / "run.json")
-        vocabulary = Vocabulary.load(Path(folder) / "text.vocabulary.json")
+        config = run_config(folder, "lm", LanguageConfig)
+        vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
         model = config.model.build(len(vocabulary))
         load_best(model, folder)
         return cls(model.to(device), vocabulary)
@@ -199,24 +192,31 @@ class LanguageModel:
     def encode(self, text: str) -> list[int]:
         return self.vocabulary.encode(text)
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_new: int = 200,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-    ) -> str:
-        """The prompt and what follows it."""
-        ids = torch.tensor(self.encode(prompt) or [EOS])
-        return self.extend(ids, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self.vocabulary.piece(id) for id in ids]
 
-    def extend(self, ids: Tensor, *, max_new: int, seed: int | None = None, **options: Any) -> str:
-        """The text of ids (L,) and of the `max_new` that follow."""
-        device = next(self.model.parameters()).device
-        generator = None if seed is None else torch.Generator(device).manual_seed(seed)
-        stop = None if self.vocabulary.kind == "char" else EOS
-        out = self.model.generate(ids[None].to(device), max_new=max_new, generator=generator, stop=stop, **options)
-        return self.vocabulary.decode(out[0].tolist())
+    def text(self, prompt: str, ids: list[int], new: list[int]) -> str:
+        return self.vocabulary.decode([*ids, *new])
+
+    def extend(self, ids: Sequence[int], *, max_new: int, seed: int | None = None, **options: Any) -> list[int]:
+        """The ids that follow; after nothing, those that begin a text."""
+        return super().extend(ids or [EOS], max_new=max_new, seed=seed, **options)
+
+
+def evaluate(asked: Evaluation) -> dict[str, Any]:
+    """Loss and perplexity on the text of the test files."""
+    opened = LanguageModel.open(asked.run, device=asked.device)
+    ids = encode_lines(opened.vocabulary, [line for file in asked.test for line in read_lines(file)])
+    loss = held_out_loss(opened.model, ids, opened.model.config.context)
+    return {"tokens": len(ids), "loss": loss, "perplexity": perplexity(loss)}
+
+
+TASK = Task(
+    name="lm",
+    config=LanguageConfig,
+    build=TrainableLanguageModel.build,
+    open=LanguageModel.open,
+    evaluate=evaluate,
+    data="plain text",
+    sharded_loss=TrainableLanguageModel.sharded_loss,
+)

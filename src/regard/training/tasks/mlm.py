@@ -13,9 +13,14 @@ from torch.nn import functional as F
 
 from ...text.batches import bucketed, order_of, padded
 from ...text.pairs import read_lines
-from ...text.vocabulary import BOS, EOS, MASK, PAD, Kind, Vocabulary
+from ...text.vocabulary import BOS, EOS, MASK, PAD, SPECIALS, Kind, Vocabulary
 from ..metrics import perplexity
+from ..opened import TokenModel
+from ..runs import load_best, run_config
 from ..settings import Training
+from ..sharding import Sharding
+from ..tables import TEXT_VOCABULARY, TransformerTable, VocabularyTable
+from . import Evaluation, Task
 
 _HELD_OUT = 1_000_000_000  # the "epoch" whose masks held-out text gets: always the same, never a training epoch's
 
@@ -31,31 +36,19 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(VocabularyTable):
     """The `[vocabulary]` table."""
 
     kind: Kind = "bpe"
-    size: int = 8000
-    lowercase: bool = False
-    simplify: bool = False
-    min_count: int = 1
 
 
 @dataclass(frozen=True)
-class BertModel:
+class BertModel(TransformerTable):
     """The `[model]` table: the options of `regard.models.BertConfig`."""
 
-    d_model: int = 128
-    heads: int = 4
-    layers: int = 4
-    context: int = 128
-    hidden: int | None = None
-    norm: Literal["layer", "rms"] = "layer"
-    placement: Literal["pre", "post"] = "post"
     activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
-    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    placement: Literal["pre", "post"] = "post"
     dropout: float = 0.1
-    attention_dropout: float = 0.0
 
     def build(self, vocabulary: int, *, pooled: bool = False, masked: bool = True) -> Any:
         from ...models.bert import Bert, BertConfig
@@ -109,55 +102,44 @@ class MaskedBatches(Sequence[Batch]):
         return Batch(inputs, targets, lengths)
 
 
-class MaskedTask:
+class TrainableMaskedModel:
     """Trains a `Bert` to fill hidden tokens and measures how many held-out ones it gets right."""
-
-    Config = MaskedConfig
 
     def __init__(self, config: MaskedConfig, model: nn.Module, vocabulary: Vocabulary, train: Sequence[str], valid: Sequence[str]) -> None:
         self.config, self.model, self.vocabulary = config, model, vocabulary
         self.train, self.valid = (framed(vocabulary, lines, config.model.context) for lines in (train, valid))
 
     @classmethod
-    def build(cls, config: MaskedConfig, root: Path, folder: Path) -> MaskedTask:
+    def build(cls, config: MaskedConfig, root: Path, folder: Path) -> TrainableMaskedModel:
         """Read the lines, learn the vocabulary (or take the run's), make the model."""
         train, valid = ([line for line in read_lines(root / name) if line.strip()] for name in (config.data.train, config.data.valid))
         if not train or not valid:
             raise ValueError(f"{config.data.train if not train else config.data.valid}: no text in it")
-        file = folder / "text.vocabulary.json"
-        if not file.exists():
-            Vocabulary.train(train, **vars(config.vocabulary)).save(file)
-        vocabulary = Vocabulary.load(file)
+        vocabulary = config.vocabulary.load_or_learn(folder / TEXT_VOCABULARY, train)
         torch.manual_seed(config.training.seed)
         return cls(config, config.model.build(len(vocabulary)), vocabulary, train, valid)
 
-    def _batches(self, texts: list[list[int]], epoch: int) -> MaskedBatches:
-        data, seed = self.config.data, self.config.training.seed
-        rows = bucketed([len(row) for row in texts], tokens=data.batch_tokens, seed=seed, epoch=epoch)
-        return MaskedBatches(rows, texts, words=len(self.vocabulary), rate=data.rate, seed=seed, epoch=epoch)
-
     def batches(self, epoch: int) -> MaskedBatches:
-        return self._batches(self.train, epoch)
+        return masked_batches(self.config, self.train, words=len(self.vocabulary), epoch=epoch)
 
-    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
-        logits, wanted = _filled(model, batch)
+    def loss(self, model: nn.Module, batch: Batch, *, sharding: Sharding | None = None) -> tuple[Tensor, int]:
+        logits, wanted = _filled(model, batch, sharding)
         loss = F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=self.config.training.smoothing)
         return loss, len(wanted)
 
+    def sharded_loss(self, model: nn.Module, batch: Batch, sharding: Sharding) -> tuple[Tensor, int]:
+        return self.loss(model, batch, sharding=sharding)
+
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Loss, perplexity and accuracy (percent) on held-out tokens, hidden the same way every time."""
-        total, right, count = 0.0, 0, 0
-        for batch in self._batches(self.valid, _HELD_OUT):
-            logits, wanted = _filled(model, batch)
-            total += float(F.cross_entropy(logits.float(), wanted, reduction="sum"))
-            right += int((logits.argmax(-1) == wanted).sum())
-            count += len(wanted)
-        loss = total / max(count, 1)
-        return {"loss": loss, "perplexity": perplexity(loss), "accuracy": 100.0 * right / max(count, 1)}
+        return masked_scores(model, self.held_out())
+
+    def held_out(self) -> MaskedBatches:
+        return masked_batches(self.config, self.valid, words=len(self.vocabulary), epoch=_HELD_OUT)
 
     def samples(self, model: nn.Module) -> str:
         """The first held-out batch's first line: with its gaps, and as the model fills them."""
-        batch = self._batches(self.valid, _HELD_OUT)[0]
+        batch = self.held_out()[0]
         logits, _ = _filled(model, batch)
         filled = batch.ids.clone()
         filled[batch.targets != -100] = logits.argmax(-1).to(filled.device)
@@ -171,11 +153,110 @@ def framed(vocabulary: Vocabulary, lines: Sequence[str], context: int) -> list[l
     return [[BOS, *ids[: context - 2], EOS] for ids in vocabulary.encode_all(lines)]
 
 
-def _filled(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Logits (n, V) and the right answers (n,) of the hidden tokens alone."""
+def masked_batches(config: MaskedConfig, texts: list[list[int]], *, words: int, epoch: int) -> MaskedBatches:
+    """The batches of an epoch over texts as ids, `words` the size of the vocabulary."""
+    data, seed = config.data, config.training.seed
+    rows = bucketed([len(row) for row in texts], tokens=data.batch_tokens, seed=seed, epoch=epoch)
+    return MaskedBatches(rows, texts, words=words, rate=data.rate, seed=seed, epoch=epoch)
+
+
+@torch.no_grad()
+def masked_scores(model: nn.Module, batches: Sequence[Batch]) -> dict[str, float]:
+    """Loss, perplexity and accuracy (percent) on the hidden tokens of batches."""
+    total, right, count = 0.0, 0, 0
+    for batch in batches:
+        logits, wanted = _filled(model, batch)
+        total += float(F.cross_entropy(logits.float(), wanted, reduction="sum"))
+        right += int((logits.argmax(-1) == wanted).sum())
+        count += len(wanted)
+    loss = total / max(count, 1)
+    return {"loss": loss, "perplexity": perplexity(loss), "accuracy": 100.0 * right / max(count, 1)}
+
+
+def _filled(model: nn.Module, batch: Batch, sharding: Sharding | None = None) -> tuple[Tensor, Tensor]:
+    """Logits (n, V) and the right answers (n,) of the hidden tokens alone; with `sharding`, of those in this rank's part."""
     device = next(model.parameters()).device
-    targets = batch.targets.to(device)
-    hidden = model(batch.ids.to(device), batch.lengths.to(device))
+    ids, lengths, targets = batch.ids.to(device), batch.lengths.to(device), batch.targets.to(device)
+    hidden = model(ids, lengths) if sharding is None else sharding.run(model, ids, lengths)
+    targets = targets if sharding is None else sharding.part(targets)
     keep = targets != -100
     bare: Any = getattr(model, "module", model)  # a distributed wrapper has only the call
     return bare.unmask(hidden[keep]), targets[keep]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that may stand in a gap, and its probability."""
+
+    text: str
+    probability: float
+
+
+class FramedModel(TokenModel):
+    """An encoder with its vocabulary, which reads a text as <s> … </s>, cut to its context."""
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, context: int) -> None:
+        super().__init__(model)
+        self.vocabulary, self.context = vocabulary, context
+
+    def encode(self, text: str) -> list[int]:
+        """<s>, the ids of a text cut to what the model reads, </s>; each "<mask>" in the text is a gap."""
+        return framed(self.vocabulary, [text], self.context)[0]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self.vocabulary.piece(id) for id in ids]
+
+
+class MaskedModel(FramedModel):
+    """A trained masked-token model with its vocabulary: a text with gaps in, what may fill them out."""
+
+    @classmethod
+    def open(cls, folder: str | Path, *, device: str = "cpu") -> MaskedModel:
+        """The best model of a finished or running training."""
+        config = run_config(folder, "mlm", MaskedConfig)
+        vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
+        model = config.model.build(len(vocabulary))
+        load_best(model, folder)
+        return cls(model.to(device), vocabulary, config.model.context)
+
+    @torch.no_grad()
+    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
+        """The `top` likeliest tokens for each "<mask>" of a text, the first gap first, the likeliest token first."""
+        inputs = self.inputs(text)
+        gaps = (inputs[0] == MASK).nonzero()[:, 0]
+        wanted = text.count(SPECIALS[MASK])
+        if not wanted:
+            raise ValueError(f"the text has no gap to fill; write {SPECIALS[MASK]} where a token is missing")
+        if len(gaps) < wanted:
+            raise ValueError(f"{wanted - len(gaps)} of {wanted} gaps are beyond the {self.context} tokens the model reads")
+        logits = self.model.unmask(self.run(inputs)[0, gaps]).float()  # (gaps, V)
+        logits[:, : len(SPECIALS)] = -torch.inf  # a mark is not a word
+        best = logits.softmax(-1).topk(min(top, logits.shape[-1] - len(SPECIALS)))
+        return [
+            [Candidate(self.vocabulary.decode([id]), p) for id, p in zip(ids, probabilities, strict=True)]
+            for ids, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
+
+def evaluate(asked: Evaluation) -> dict[str, Any]:
+    """Loss, perplexity and accuracy on the lines of the test files, a share of whose tokens is hidden the same way every time."""
+    opened, config = MaskedModel.open(asked.run, device=asked.device), run_config(asked.run, "mlm", MaskedConfig)
+    lines = [line for file in asked.test for line in read_lines(file) if line.strip()]
+    if not lines:
+        raise ValueError(f"{', '.join(map(str, asked.test))}: no text in it")
+    texts = framed(opened.vocabulary, lines, opened.context)
+    return {
+        "lines": len(lines),
+        "tokens": sum(map(len, texts)) - 2 * len(texts),
+        **masked_scores(opened.model, masked_batches(config, texts, words=len(opened.vocabulary), epoch=_HELD_OUT)),
+    }
+
+
+TASK = Task(
+    name="mlm",
+    config=MaskedConfig,
+    build=TrainableMaskedModel.build,
+    open=MaskedModel.open,
+    evaluate=evaluate,
+    sharded_loss=TrainableMaskedModel.sharded_loss,
+)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...files import write_text
-from ...models.reader import Page, Reader, ReaderConfig, Reading, reader_loss
+from ...models.reader import Reader, ReaderConfig, Reading, StoryBatch, reader_loss
+from ...text.sentences import split_sentences
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
-from ..config import from_dict
-from ..runs import load_best, read_run
-from ..trainer import Training
+from ..opened import OpenedModel, Pieces
+from ..runs import load_best, run_config
+from ..settings import Training
+from . import Evaluation, Task
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,9 @@ class ReaderTaskConfig:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Stories as a page with their answers (B,), and how curious to be about them."""
+    """Stories with their answers (B,), and how much the search for sentences is rewarded for variety (`reader_loss`)."""
 
-    page: Page
+    stories: StoryBatch
     answers: Tensor
     curiosity: float
 
@@ -91,13 +93,11 @@ class Batches(Sequence[Batch]):
 
     def __getitem__(self, i: Any) -> Any:
         stories = [self.stories[row] for row in self.rows[i]]
-        return Batch(self.reader.page(stories), self.reader.answer_ids(stories), self.curiosity)
+        return Batch(self.reader.batch(stories), self.reader.answer_ids(stories), self.curiosity)
 
 
-class ReaderTask:
+class TrainableReader:
     """Trains a reader on stories with questions, short stories first, and measures it on held-out ones."""
-
-    Config = ReaderTaskConfig
 
     def __init__(self, config: ReaderTaskConfig, reader: StoryReader, train: list[Story], valid: list[Story]) -> None:
         self.config = config
@@ -107,7 +107,7 @@ class ReaderTask:
         self.valid = valid
 
     @classmethod
-    def build(cls, config: ReaderTaskConfig, root: Path, folder: Path) -> ReaderTask:
+    def build(cls, config: ReaderTaskConfig, root: Path, folder: Path) -> TrainableReader:
         """Read the stories, learn the words and answers (or take those the run's folder has), make the model."""
         data = config.data
         train = read_stories(root / data.train)
@@ -140,7 +140,7 @@ class ReaderTask:
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
         device = next(model.parameters()).device
-        reading = model(batch.page.to(device), draws=self.config.model.draws)
+        reading = model(batch.stories.to(device), draws=self.config.model.draws)
         return reader_loss(reading, batch.answers.to(device), curiosity=batch.curiosity)[0], len(batch.answers)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
@@ -173,8 +173,18 @@ class Answered:
         return "\n".join([*lines, f"   ?  {self.story.question}", f"   =  {self.answer}  ({self.probability:.2f})   {told}"])
 
 
-class StoryReader:
-    """A trained reader with its words and answers: stories in, answers out."""
+@dataclass(frozen=True, eq=False)
+class ReadStory(StoryBatch):
+    """One story as the model reads it, with its text."""
+
+    story: Story
+
+
+class StoryReader(OpenedModel):
+    """A trained reader with its words and answers: stories in, answers out.
+
+    As the inputs of a text, its last sentence is the question, and what is attended to are the sentences before it.
+    """
 
     def __init__(self, model: Reader, words: Vocabulary, answers: list[str]) -> None:
         self.model, self.words, self.answers = model, words, answers
@@ -192,13 +202,16 @@ class StoryReader:
     def open(cls, folder: str | Path, *, device: str = "cpu") -> StoryReader:
         """The best model of a finished or running training."""
         folder = Path(folder)
-        reader = cls.make(from_dict(read_run(folder, "reader"), ReaderTaskConfig, origin=folder / "run.json"), folder)
+        reader = cls.make(run_config(folder, "reader", ReaderTaskConfig), folder)
         load_best(reader.model, folder)
         reader.model.to(device)
         return reader
 
-    def page(self, stories: Sequence[Story]) -> Page:
-        return Page.of([[self._ids(s) for s in story.sentences] for story in stories], [self._ids(story.question) for story in stories])
+    def batch(self, stories: Sequence[Story]) -> StoryBatch:
+        """Stories as ids."""
+        return StoryBatch.of(
+            [[self._ids(s) for s in story.sentences] for story in stories], [self._ids(story.question) for story in stories]
+        )
 
     def answer_ids(self, stories: Sequence[Story]) -> Tensor:
         """(B,); −100, which no loss counts, for an answer never seen in training."""
@@ -227,6 +240,28 @@ class StoryReader:
         scores["saved"] = 1 - sum(a.read for a in answered) / max(1, sum(a.total for a in answered))
         return scores
 
+    def inputs(self, text: str, *, target: str | None = None) -> ReadStory:
+        sentences = split_sentences(text)
+        if len(sentences) < 2:
+            raise ValueError("a reader needs a story and a question about it: give at least two sentences, the question last")
+        return self._inputs(Story(sentences[:-1], sentences[-1], ""))
+
+    def _inputs(self, story: Story) -> ReadStory:
+        batch = self.batch([story]).to(self.device)
+        return ReadStory(batch.sentences, batch.counts, batch.questions, story)
+
+    def tokens(self, inputs: ReadStory) -> tuple[Pieces, Pieces]:
+        """The question, and the sentences of the story."""
+        return [[inputs.story.question]], [list(inputs.story.sentences)]
+
+    def cut(self, inputs: ReadStory, length: int) -> ReadStory:
+        """The first `length` sentences."""
+        return self._inputs(replace(inputs.story, sentences=inputs.story.sentences[:length]))
+
+    def length(self, inputs: ReadStory) -> int:
+        """How many sentences the story has."""
+        return len(inputs.story.sentences)
+
     def unknown_words(self, text: str) -> list[str]:
         """The words of a text that training never saw."""
         return [word for word in text.split() if UNK in self._ids(word)]
@@ -237,14 +272,13 @@ class StoryReader:
 
     def _readings(self, stories: Sequence[Story], batch: int) -> Iterator[tuple[Sequence[Story], Reading]]:
         """The stories a batch at a time with what came of reading them, in the order given."""
-        device = next(self.model.parameters()).device
         was_training = self.model.training
         self.model.eval()
         try:
             with torch.no_grad():
                 for i in range(0, len(stories), batch):
                     part = stories[i : i + batch]
-                    yield part, self.model(self.page(part).to(device))
+                    yield part, self.model(self.batch(part).to(self.device))
         finally:
             self.model.train(was_training)
 
@@ -252,3 +286,19 @@ class StoryReader:
         if text not in self._known:
             self._known[text] = self.words.encode(text) or [UNK]
         return self._known[text]
+
+
+def evaluate(asked: Evaluation) -> dict[str, Any]:
+    """What `StoryReader.measure` says of the stories in the test files."""
+    stories = [story for file in asked.test for story in read_stories(file)]
+    return {"questions": len(stories), **StoryReader.open(asked.run, device=asked.device).measure(stories)}
+
+
+TASK = Task(
+    name="reader",
+    config=ReaderTaskConfig,
+    build=TrainableReader.build,
+    open=StoryReader.open,
+    evaluate=evaluate,
+    data="bAbI stories",
+)

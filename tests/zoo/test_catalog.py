@@ -7,9 +7,9 @@ from made_models import bleu, gguf_file, gpt_folder, translator_run
 
 from regard.zoo import entries, find, names, translator
 from regard.zoo import open as open_model
-from regard.zoo.adding import add
+from regard.zoo.catalog import home as home_of
+from regard.zoo.install import add
 from regard.zoo.packing import pack
-from regard.zoo.shelf import home as home_of
 
 
 def added(home: Path, name: str, language: str, score: float) -> None:

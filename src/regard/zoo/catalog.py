@@ -1,4 +1,4 @@
-"""Where models stand: shipped inside this package, added by the user, or anywhere the user points to."""
+"""The catalog of models: those shipped in this package, those the user added, and paths to any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the processes torchrun started find each other, also after it had to start them again."""
+"""Initialise torch.distributed in processes that torchrun started, also after it restarted them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 
-def meet() -> None:
+def init_from_torchrun() -> None:
     """Start torch.distributed on gloo in a process of torchrun, on one machine; elsewhere, or once started, do nothing.
 
     When torchrun starts its processes again they share its store with the ones before, and may read a dead process's address in it
@@ -23,4 +23,4 @@ def meet() -> None:
     dist.init_process_group("gloo", store=own, rank=rank, world_size=ranks)
 
 
-__all__ = ["meet"]
+__all__ = ["init_from_torchrun"]

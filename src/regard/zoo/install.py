@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .card import Card, hashes, sha256
+from .catalog import Entry, entries, find, home, task_of
 from .packing import pack, write_card
-from .shelf import Entry, entries, find, home, task_of
 
 KEPT = (".safetensors", ".json", ".txt", ".model")  # weights, configs and tokenizers; what else a folder holds is not needed
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from regard.cli import build
 from regard.text.pairs import Pair, hold_out
 from regard.training.config import read_config
-from regard.training.starting import config_for, manual
+from regard.training.config_from_data import config_for
 from regard.training.tasks import find_task
 
 WORDS = {"我": "I", "你": "you", "爱": "love", "看": "see", "书": "books", "猫": "cats", "山": "hills"}
@@ -30,13 +30,13 @@ def test_pairs_become_a_config_that_says_everything_and_is_not_overwritten(tmp_p
     data = write(tmp_path / "mine.tsv", pairs(60))
     path = config_for("translation", data, tmp_path)
     assert path == tmp_path / "mine.toml"
-    config = read_config(path, find_task("translation").Config)
+    config = read_config(path, find_task("translation").config)
     assert (config.out, config.data.train, config.data.valid) == ("runs/mine", "mine.tsv", None)
     assert (config.source.kind, config.target.kind) == ("char", "bpe")  # Chinese on one side only
     assert config.training.steps == 1500
-    assert path.read_text(encoding="utf-8").count("#") >= manual("translation").count("#")
+    assert path.read_text(encoding="utf-8").count("#") >= find_task("translation").manual.count("#")
     path.write_text(path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 7"), encoding="utf-8")
-    assert read_config(config_for("translation", data, tmp_path), find_task("translation").Config).training.steps == 7
+    assert read_config(config_for("translation", data, tmp_path), find_task("translation").config).training.steps == 7
     (tmp_path / "other").mkdir()
     with pytest.raises(ValueError, match=r"mine\.toml is there, and trains on mine\.tsv, not .*other"):
         config_for("translation", write(tmp_path / "other" / "mine.tsv", pairs(5)), tmp_path)
@@ -44,15 +44,15 @@ def test_pairs_become_a_config_that_says_everything_and_is_not_overwritten(tmp_p
 
 def test_a_chinese_target_is_scored_by_characters(tmp_path):
     data = write(tmp_path / "back.tsv", [Pair(p.target, p.source) for p in pairs(20)])
-    config = read_config(config_for("translation", data, tmp_path), find_task("translation").Config)
+    config = read_config(config_for("translation", data, tmp_path), find_task("translation").config)
     assert (config.source.kind, config.target.kind, config.decoding.tokenize) == ("bpe", "char", "zh")
 
 
 def test_text_and_stories_start_too_and_the_rest_says_what_it_needs(tmp_path):
     (tmp_path / "plays.txt").write_text("ROMEO: O!\n" * 9)
-    assert read_config(config_for("lm", tmp_path / "plays.txt", tmp_path), find_task("lm").Config).data.train == "plays.txt"
+    assert read_config(config_for("lm", tmp_path / "plays.txt", tmp_path), find_task("lm").config).data.train == "plays.txt"
     (tmp_path / "qa1.txt").write_text("1 Mary went home.\n")
-    assert read_config(config_for("reader", tmp_path / "qa1.txt", tmp_path), find_task("reader").Config).out == "runs/qa1"
+    assert read_config(config_for("reader", tmp_path / "qa1.txt", tmp_path), find_task("reader").config).out == "runs/qa1"
     with pytest.raises(ValueError, match="regard train mlm --example"):
         config_for("mlm", tmp_path / "plays.txt", tmp_path)
 
@@ -97,5 +97,5 @@ def test_one_command_trains_on_a_file_and_the_next_shows_the_alignment(tmp_path,
 
 def test_an_example_is_printed_and_a_missing_config_asked_for():
     printed = CliRunner().invoke(build(), ["train", "lm", "--example"])
-    assert printed.output == manual("lm")
+    assert printed.output == find_task("lm").manual
     assert "give a TOML file or your data" in CliRunner().invoke(build(), ["train", "lm"]).output

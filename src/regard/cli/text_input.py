@@ -1,4 +1,4 @@
-"""How texts are given to a command: by hand, in a file, or on standard input; always UTF-8, never nothing."""
+"""The text a command works on: from its arguments, a file or standard input; checked to be UTF-8 and not empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..text.pairs import decode_lines, read_lines
 
 
 def lines_of(texts: Sequence[str] | None, file: Path | None) -> list[str]:
-    """The texts given, the lines of the file, or those of standard input; at least one must not be blank."""
+    """The texts of the arguments, the lines of the file, or those of standard input; at least one must not be blank."""
     if texts:
         lines, name = [checked(text) for text in texts], "the text"
     elif file is not None:
@@ -22,9 +22,9 @@ def lines_of(texts: Sequence[str] | None, file: Path | None) -> list[str]:
     return lines
 
 
-def text_of(given: str) -> str:
-    """A text given by hand, or "-" for all of standard input."""
-    text = "\n".join(decode_lines(_typed(), "standard input")) if given == "-" else checked(given)
+def text_of(argument: str) -> str:
+    """The text of an argument; "-" reads all of standard input."""
+    text = "\n".join(decode_lines(_typed(), "standard input")) if argument == "-" else checked(argument)
     if not text.strip():
         raise ValueError("the text is empty; give at least one word")
     return text

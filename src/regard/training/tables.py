@@ -1,0 +1,56 @@
+"""Config tables that several tasks share: how a vocabulary is learnt, what a Transformer is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from ..text.vocabulary import Kind, Vocabulary
+
+TEXT_VOCABULARY = "text.vocabulary.json"  # the file of a run with one vocabulary
+
+
+@dataclass(frozen=True)
+class VocabularyTable:
+    """How a vocabulary is learnt: the options of `regard.text.Vocabulary.train`."""
+
+    kind: str = "bpe"
+    size: int = 8000
+    lowercase: bool = False
+    simplify: bool = False
+    min_count: int = 1
+
+    def learn(self, lines: Iterable[str]) -> Vocabulary:
+        """The vocabulary of some lines."""
+        return Vocabulary.train(
+            lines,
+            kind=cast(Kind, self.kind),
+            size=self.size,
+            lowercase=self.lowercase,
+            simplify=self.simplify,
+            min_count=self.min_count,
+        )
+
+    def load_or_learn(self, file: Path, lines: Iterable[str]) -> Vocabulary:
+        """The vocabulary in a run's file; learnt and written first where there is none, so that a resumed run keeps its own."""
+        if not file.exists():
+            self.learn(lines).save(file)
+        return Vocabulary.load(file)
+
+
+@dataclass(frozen=True)
+class TransformerTable:
+    """The shape of an encoder or decoder: the options of `regard.models.BlockConfig` that all of them have."""
+
+    d_model: int = 128
+    heads: int = 4
+    layers: int = 4
+    context: int = 128
+    hidden: int | None = None
+    norm: Literal["layer", "rms"] = "layer"
+    activation: str = "gelu"
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0

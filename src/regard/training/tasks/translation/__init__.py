@@ -1,0 +1,20 @@
+"""Text in, text out: translating, summarising, answering; anything that comes as pairs."""
+
+from .. import Task
+from .config import TranslationConfig, adapt
+from .evaluation import evaluate
+from .training import TrainableTranslator
+from .translations import Translated, Translations
+
+TASK = Task(
+    name="translation",
+    config=TranslationConfig,
+    build=TrainableTranslator.build,
+    open=Translations.open,
+    evaluate=evaluate,
+    data="pairs (TSV or .jsonl)",
+    adapt=adapt,
+    by_length=True,
+)
+
+__all__ = ["TASK", "TrainableTranslator", "Translated", "TranslationConfig", "Translations"]
