@@ -1,0 +1,70 @@
+"""Regression: the page's fit, weights and errors are the estimator's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.models.kernel_regression import NadarayaWatson, textbook_data
+from regard.studio.pages.regression import leave_one_out
+
+KERNELS = ["gaussian", "box", "epanechnikov", "triangular"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_fit_is_the_estimator_s(studio: Any, kernel: str) -> None:
+    found = studio.post("/api/regression/fit", json={"width": 2.5, "kernel": kernel}).json()
+    X, y = textbook_data()
+    model = NadarayaWatson(width=2.5, kernel=kernel).fit(X, y)  # type: ignore[arg-type]
+    assert found["x"] == pytest.approx(X[:, 0], rel=1e-6)
+    assert found["curve"] == pytest.approx(model.predict(np.array(found["grid"])[:, None]), rel=1e-5, abs=1e-6)
+    assert found["weights"][7] == pytest.approx(model.weights([[found["rows"][7]]])[0], rel=1e-4, abs=1e-6)
+    assert np.sum(found["weights"], axis=1) == pytest.approx(np.ones(len(found["rows"])), abs=1e-5)
+    assert found["average"] == pytest.approx(y.mean())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_learned_width_has_the_least_error_of_the_profile(studio: Any, kernel: str) -> None:
+    found = studio.post("/api/regression/learn", json={"kernel": kernel}).json()
+    X, y = textbook_data()
+    own = leave_one_out(NadarayaWatson(width=found["width"], kernel=kernel).fit(X, y).weights(X), X[:, 0], y)  # type: ignore[arg-type]
+    assert own == pytest.approx(found["error"], rel=1e-6)
+    assert found["error"] <= min(found["errors"]) + 1e-9
+
+
+def test_leave_one_out_by_hand() -> None:
+    x, y = np.array([0.0, 1.0, 5.0]), np.array([1.0, 3.0, 7.0])
+    weights = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    assert leave_one_out(weights, x, y) == pytest.approx(((3 - 1) ** 2 + (1 - 3) ** 2 + (3 - 7) ** 2) / 3)
+
+
+def test_points_of_one_s_own_are_sorted_and_fitted(studio: Any) -> None:
+    found = studio.post("/api/regression/fit", json={"x": [3, 1, 2], "y": [30, 10, 20], "width": 50}).json()
+    assert found["x"] == [1, 2, 3]
+    assert found["y"] == [10, 20, 30]
+    assert found["truth"] is None
+    assert found["curve"][0] == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"x": [1, 2], "y": [1]}, "at least 2"),
+        ({"x": [1, 2, 3], "y": [1, 2]}, "as many x as y"),
+        ({"x": [1, 2]}, "as many x as y"),
+        ({"x": [0] * 2001, "y": [0] * 2001}, "2000"),
+        ({"width": -1}, "width"),
+        ({"kernel": "cubic"}, "kernel"),
+    ],
+)
+def test_bad_points_are_told(studio: Any, given: dict[str, Any], told: str) -> None:
+    answer = studio.post("/api/regression/fit", json=given)
+    assert answer.status_code == 422
+    assert told in answer.json()["message"]
+
+
+def test_points_in_one_place_have_no_width(studio: Any) -> None:
+    answer = studio.post("/api/regression/learn", json={"x": [1, 1, 1], "y": [1, 2, 3]})
+    assert answer.status_code == 422
+    assert "different places" in answer.json()["message"]
+    assert studio.post("/api/regression/fit", json={"x": [1, 1, 1], "y": [1, 2, 3]}).json()["curve"][0] == pytest.approx(2)
