@@ -53,8 +53,8 @@ def _serving(folders: dict[str, Path]) -> Iterator[str]:
         assert running.is_alive(), "the studio did not start"
         time.sleep(0.02)
     address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
-    for room in ("translate", "look"):  # a busy machine may take a while to start the worker and open the models
-        urllib.request.urlopen(f"{address}api/first/{room}", timeout=600).close()
+    for page in ("translate", "look"):  # a busy machine may take a while to start the worker and open the models
+        urllib.request.urlopen(f"{address}api/first/{page}", timeout=600).close()
     yield address
     server.should_exit = True
     running.join(timeout=20)
@@ -98,10 +98,10 @@ def wait() -> Any:
 
 @pytest.fixture
 def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
-    """Open a room of the studio. At the end: no error was logged (but those a test expects), and no request left this machine."""
+    """Open a page of the studio. At the end: no error was logged (but those a test expects), and no request left this machine."""
     opened: list[tuple[Any, list[str], list[str]]] = []
 
-    def open_room(
+    def open_page(
         fragment: str = "",
         *,
         at: str = studio,
@@ -121,10 +121,10 @@ def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
         page.on("request", lambda request: requests.append(request.url))
         opened.append((tab, errors, requests))
         page.goto(at + fragment)
-        page.wait_for_selector("#room[data-ready]")
+        page.wait_for_selector("#page[data-ready]")
         return page
 
-    yield open_room
+    yield open_page
     for tab, errors, requests in opened:
         tab.close()
         assert errors == []

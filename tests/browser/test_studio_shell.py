@@ -1,39 +1,42 @@
-"""The studio's shell in a real browser: every room in both languages and themes, the address, keys, phones, and axe."""
+"""The studio's shell in a real browser: every page in both languages and themes, the address, keys, phones, texts, and axe."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import regard
+
 Visit = Callable[..., Any]
-ROOMS = {
+PAGES = sorted(file.parent.name for file in Path(regard.__file__).parent.glob("studio/pages/*/page.js"))
+TABS = {
     "translate": ("Translate", "翻译"),
     "look": ("Look", "透视"),
     "steps": ("Steps", "步骤"),
     "regression": ("Regression", "回归"),
     "cost": ("Cost", "开销"),
 }
+SHOWN = {"translate": "[data-result]", "look": ".rv-canvas", "steps": ".st-matrix", "regression": ".st-heat", "cost": "[data-total]"}
 SERIOUS = ("serious", "critical")
 
 
 @pytest.mark.parametrize(("lang", "scheme"), [("en", "light"), ("zh", "dark"), ("en", "dark"), ("zh", "light")])
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_room_begins_full(visit: Visit, wait: Any, room: str, lang: str, scheme: str) -> None:
-    page = visit(f"#{room}", lang=lang, color_scheme=scheme)
-    name = ROOMS[room][lang == "zh"]
-    wait(page.locator(".st-tab[aria-current]")).to_have_text(name)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_begins_full(visit: Visit, wait: Any, name: str, lang: str, scheme: str) -> None:
+    page = visit(f"#{name}", lang=lang, color_scheme=scheme)
+    tab = page.locator(".st-tab[aria-current]").inner_text()
+    assert name not in TABS or tab == TABS[name][lang == "zh"]
     wait(page.locator("html")).to_have_attribute("data-theme", scheme)
     wait(page.locator("html")).to_have_attribute("lang", "zh-CN" if lang == "zh" else "en")
-    wait(page.locator("#room h1").first).to_be_visible()
-    wait(page).to_have_title(f"{name} · regard")
-    shown = {"translate": "[data-result]", "look": ".rv-canvas", "steps": ".st-matrix", "regression": ".st-heat", "cost": "[data-total]"}[
-        room
-    ]
-    wait(page.locator(shown).first).to_be_visible()
-    text = page.locator("#room").inner_text()
+    wait(page.locator("#page h1").first).to_be_visible()
+    wait(page).to_have_title(f"{tab} · regard")
+    wait(page.locator(SHOWN.get(name, "#page h1")).first).to_be_visible()
+    text = page.locator("#page").inner_text()
     assert "undefined" not in text
+    assert "[object" not in text
     assert "NaN" not in text
-    assert ("中" in name or any("一" <= c <= "鿿" for c in text)) == (lang == "zh") or room in ("look", "steps")
+    assert ("中" in tab or any("一" <= c <= "鿿" for c in text)) == (lang == "zh") or name in ("look", "steps")
     if (lang, scheme) in (("en", "light"), ("zh", "dark")):
         axe(page)
 
@@ -47,23 +50,23 @@ def axe(page: Any) -> None:
     assert told == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_phone_scrolls_one_way_only(visit: Visit, room: str) -> None:
-    page = visit(f"#{room}", width=390, height=800)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_scrolls_one_way_only(visit: Visit, name: str) -> None:
+    page = visit(f"#{name}", width=390, height=800)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.locator(".st-tab").count() == 5
+    assert page.locator(".st-tab").count() == len(PAGES)
 
 
 def test_language_and_theme_are_remembered_and_the_work_is_kept(visit: Visit, wait: Any) -> None:
     page = visit("#regression?width=5&kernel=box")
     wait(page.locator(".st-slide output").first).to_have_text("w = 5")
     page.locator(".st-lang").click()
-    wait(page.locator("#room h1")).to_have_text("注意力就是回归")
+    wait(page.locator("#page h1")).to_have_text("注意力就是回归")
     wait(page.locator(".st-slide output").first).to_have_text("w = 5")
     page.locator(".st-theme").click()
     wait(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.reload()
-    wait(page.locator("#room h1")).to_have_text("注意力就是回归")
+    wait(page.locator("#page h1")).to_have_text("注意力就是回归")
     wait(page.locator("html")).to_have_attribute("data-theme", "dark")
     wait(page.locator('[data-v="box"]')).to_have_attribute("aria-pressed", "true")
 
@@ -82,8 +85,8 @@ def test_keys(visit: Visit, wait: Any) -> None:
     page = visit("#regression")
     page.keyboard.press("Alt+3")
     wait(page.locator(".st-tab[aria-current]")).to_have_text("Steps")
-    page.wait_for_selector("#room[data-ready]")
-    page.locator("#room").focus()
+    page.wait_for_selector("#page[data-ready]")
+    page.locator("#page").focus()
     page.keyboard.press("?")
     wait(page.locator("dialog")).to_be_visible()
     page.keyboard.press("Escape")
@@ -95,11 +98,11 @@ def test_keys(visit: Visit, wait: Any) -> None:
     page.keyboard.press("Tab")
     page.locator(".st-skip").focus()
     page.keyboard.press("Enter")
-    wait(page.locator("#room")).to_be_focused()
+    wait(page.locator("#page")).to_be_focused()
 
 
-SHAPE = """async () => {
-  const [{ EN }, { ZH }] = await Promise.all([import('/static/speech_en.js'), import('/static/speech_zh.js')]);
+SHAPE = """async (file) => {
+  const { EN, ZH } = await import(file);
   const wrong = [];
   const walk = (a, b, path) => {
     const kinds = [a, b].map((x) => Array.isArray(x) ? 'list' : typeof x);
@@ -115,5 +118,6 @@ SHAPE = """async () => {
 }"""
 
 
-def test_both_languages_say_everything(visit: Visit) -> None:
-    assert visit("#regression").evaluate(SHAPE) == []
+@pytest.mark.parametrize("file", ["/static/texts.js", *(f"/static/pages/{name}/texts.js" for name in PAGES)])
+def test_both_languages_say_everything(visit: Visit, file: str) -> None:
+    assert visit("#regression").evaluate(SHAPE, file) == []

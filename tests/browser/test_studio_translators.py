@@ -24,7 +24,7 @@ def known(address: str) -> dict[str, Any]:
         return {model["name"]: model for model in json.load(answer)["models"]}
 
 
-def test_the_room_begins_with_attention_and_the_baseline_side_by_side(visit: Visit, wait: Any, chinese_studio: str) -> None:
+def test_the_page_begins_with_attention_and_the_baseline_side_by_side(visit: Visit, wait: Any, chinese_studio: str) -> None:
     page = visit("#translate", at=chinese_studio)
     wait(page.locator("textarea")).to_have_value("我爱中国。")
     wanted = {
@@ -40,7 +40,7 @@ def test_the_room_begins_with_attention_and_the_baseline_side_by_side(visit: Vis
     wait(page.locator(".rv-canvas").first).to_be_visible()
     page.locator('[data-other="zh-en-fixed"]').click()
     wait(page.locator("[data-result]")).to_have_text(wanted["zh-en-fixed"]["text"] or "…")
-    wait(page.locator("#room")).to_contain_text("there is no alignment to see")
+    wait(page.locator("#page")).to_contain_text("there is no alignment to see")
     page.wait_for_url(re.compile("main=zh-en-fixed"))
 
 
@@ -100,14 +100,14 @@ def test_what_cannot_be_read_is_said(visit: Visit, wait: Any, chinese_studio: st
     wait(page.locator("[data-note]")).to_contain_text("Most of this text is in characters zh-en-transformer never saw (it reads Chinese)")
 
 
-def test_a_room_without_models_says_what_to_do(visit: Visit, wait: Any, empty_studio: str) -> None:
+def test_a_page_without_models_says_what_to_do(visit: Visit, wait: Any, empty_studio: str) -> None:
     page = visit("#translate", at=empty_studio)
-    wait(page.locator("#room")).to_contain_text("No translator is here")
-    wait(page.locator("#room pre")).to_contain_text("regard studio --model")
+    wait(page.locator("#page")).to_contain_text("No translator is here")
+    wait(page.locator("#page pre")).to_contain_text("regard studio --model")
     page.locator(".st-lang").click()
-    wait(page.locator("#room")).to_contain_text("这里没有翻译模型")
+    wait(page.locator("#page")).to_contain_text("这里没有翻译模型")
     page.goto(empty_studio + "#look")
-    wait(page.locator("#room")).to_contain_text("这里没有带注意力的模型")
+    wait(page.locator("#page")).to_contain_text("这里没有带注意力的模型")
 
 
 def test_chinese_words_move_apart_on_a_translator(visit: Visit, wait: Any, chinese_studio: str) -> None:

@@ -31,8 +31,8 @@ def bench(chinese: dict[str, Path]) -> Iterator[Any]:
 
     import torch
 
+    from regard.studio.bench import Bench
     from regard.studio.library import Library
-    from regard.studio.tasks import Bench
     from regard.studio.worker import Progress
 
     with torch.no_grad():

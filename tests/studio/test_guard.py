@@ -102,6 +102,7 @@ def test_every_answer_carries_the_strict_policy(studio: Any) -> None:
     for answer in (
         studio.get("/"),
         studio.get("/static/main.js"),
+        studio.get("/static/pages/look/page.js"),
         studio.get("/api/models"),
         studio.get("/nothing"),
         studio.post("/api/steps", json={}),
@@ -115,6 +116,23 @@ def test_every_answer_carries_the_strict_policy(studio: Any) -> None:
         assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("name", ["../app.py", "..%2fapp.py", "%2e%2e/app.py", "main.py", "nothing.js", "....//app.py", "C:%5cx.js"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../app.py",
+        "..%2fapp.py",
+        "%2e%2e/app.py",
+        "main.py",
+        "nothing.js",
+        "....//app.py",
+        "C:%5cx.js",
+        "pages/look/__init__.py",
+        "pages/look/../../static/main.js",
+        "pages/look/..%2f..%2fapp.py",
+        "pages/nothing/page.js",
+        "pages/look",
+        "/etc/passwd.js",
+    ],
+)
 def test_only_the_page_s_own_files_are_served(studio: Any, name: str) -> None:
     assert studio.get(f"/static/{name}").status_code == 404

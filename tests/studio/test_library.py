@@ -1,12 +1,10 @@
 """Which models the studio knows: named folders, shipped ones; safetensors only, unchanged; what their cards say."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regard.studio.first import First
 from regard.studio.library import Library, check, gather
 from regard.studio.refusal import Refusal
 from regard.studio.serving import listen
@@ -90,16 +88,6 @@ def test_which_languages_published_models_read(tmp_path: Path) -> None:
     ):
         (tmp_path / "tokenizer.json").write_text(text, encoding="utf-8")
         assert Library({"x": tmp_path}).find("x").reads == reads
-
-
-def test_a_room_begins_with_the_best_translators_and_one_without_attention(chinese: dict[str, Path]) -> None:
-    library = Library({"fixed": chinese["zh-en-fixed"], **dict.fromkeys(("a", "b", "c"), chinese["zh-en-transformer"])})
-    library.models |= {name: replace(library.models[name], bleu=score) for name, score in (("a", 10.0), ("b", 30.0), ("c", 20.0))}
-    wanted = First(library).translation()
-    assert wanted is not None
-    assert wanted[1]["models"] == ["b", "c", "fixed"]
-    assert wanted[1]["text"] == "我爱中国。"
-    assert First(Library({})).translation() is None
 
 
 def test_a_taken_port_is_told_and_a_free_one_found() -> None:

@@ -1,4 +1,4 @@
-"""The application: rooms, guard, worker and page put together."""
+"""The application: pages, guard, worker and static files put together."""
 
 from __future__ import annotations
 
@@ -6,30 +6,25 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi import Path as InPath
+from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from ..sight.views.report import component_css, component_js, embedded
-from . import palette
-from .first import MOLE, First
+from ..sight.views.report import embedded
+from . import job_routes
 from .guard import Guard
+from .initial_results import InitialResults, computed_results
 from .jobs import Jobs
 from .library import Library
+from .pages import pages
 from .refusal import Refusal
-from .rooms import cost, look, regression, steps, translate
-from .rooms import jobs as job_room
-from .rooms.answers import refusals
-
-KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-MADE = {"regard-view.js": component_js, "regard-view.css": component_css, "palette.js": palette.script}
+from .requests import page_router, refusals
+from .static_files import read_text, served_file
 
 
 def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16) -> FastAPI:
@@ -43,9 +38,9 @@ def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16
         torch.set_num_threads(1)  # the server's own work is small; the worker has the machine
         jobs = Jobs({name: str(path) for name, path in folders.items()}, threads=threads, most_waiting=most_waiting)
         await jobs.start()
-        warm = asyncio.create_task(asyncio.to_thread(_light))
-        app.state.jobs, app.state.first = jobs, First(library)
-        making = asyncio.create_task(app.state.first.make(jobs))
+        warm = asyncio.create_task(asyncio.to_thread(computed_results))
+        app.state.jobs, app.state.initial_results = jobs, InitialResults(library)
+        making = asyncio.create_task(app.state.initial_results.make(jobs))
         try:
             yield
         finally:
@@ -66,44 +61,46 @@ def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16
         openapi_url="/api/openapi.json",
         description="Attention on a page. Everything the page can do, a program on this machine can do: POST JSON, read JSON.",
     )
-    app.state.library, app.state.kept = library, {}
+    app.state.library, app.state.program_outputs = library, {}
     app.add_middleware(Guard)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for room in (translate, look, steps, regression, cost, job_room):
-        app.include_router(room.router)
-    _pages(app)
+    for page in pages():
+        app.include_router(page_router(page))
+    app.include_router(job_routes.router)
+    _shell_routes(app)
     return app
 
 
-def _pages(app: FastAPI) -> None:
+def _shell_routes(app: FastAPI) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def page(request: Request) -> str:
-        """The shell, with the first results in it if they are there."""
-        first: First = request.app.state.first
-        known = {"models": _models(request.app.state.library), "first": {**first.ready, **_light()}, "mole": MOLE}
-        return _static("index.html").replace("{{known}}", embedded(known))
+    def index(request: Request) -> str:
+        """The shell, with the initial results in it if they are there."""
+        initial: InitialResults = request.app.state.initial_results
+        known = {
+            "pages": [page.name for page in pages()],
+            "models": _models(request.app.state.library),
+            "initial": {**initial.ready, **computed_results()},
+        }
+        return read_text("index.html").replace("{{known}}", embedded(known))
 
-    @app.get("/static/{name}", include_in_schema=False)
+    @app.get("/static/{name:path}", include_in_schema=False)
     def static(name: str) -> Response:
-        kind = KINDS.get(Path(name).suffix)
-        if kind is None or "/" in name or "\\" in name:
+        found = served_file(name)
+        if found is None:
             raise HTTPException(404)
-        try:
-            text = MADE[name]() if name in MADE else _static(name)
-        except FileNotFoundError:
-            raise HTTPException(404) from None
+        text, kind = found
         return Response(text, media_type=kind)
 
     @app.get("/api/models", tags=["models"], summary="The models of the studio", responses=refusals())
     def models(request: Request) -> dict[str, Any]:
         return {"models": _models(request.app.state.library)}
 
-    @app.get("/api/first/{room}", tags=["models"], summary="What a room shows first", responses=refusals())
-    async def first(room: Annotated[Literal["translate", "look"], InPath()], request: Request) -> dict[str, Any]:
-        found: dict[str, Any] = await request.app.state.first.of(room)
-        return found
+    @app.get("/api/first/{page}", tags=["models"], summary="What a page shows first", responses=refusals())
+    async def first(request: Request, page: str = PathParameter(pattern=f"^({'|'.join(InitialResults.names)})$")) -> dict[str, Any]:
+        initial: InitialResults = request.app.state.initial_results
+        return await initial.of(page)
 
     @app.get("/api/health", tags=["models"], summary="How the server stands", responses=refusals())
     def health(request: Request) -> dict[str, Any]:
@@ -113,22 +110,11 @@ def _pages(app: FastAPI) -> None:
         return {"waiting": jobs.waiting, "restarts": jobs.restarts, "free_bytes": free_bytes()}
 
 
-@cache
-def _light() -> dict[str, Any]:
-    """The first results of the rooms the server answers itself."""
-    known = {"fit": regression.fit(regression.Fit()), "learn": regression.learn(regression.Points())}
-    return {"cost": cost.plan(cost.Workload()), "presets": cost.presets()["presets"], "regression": known}
-
-
 def _models(library: Library) -> list[dict[str, Any]]:
     return [
         {name: getattr(m, name) for name in ("name", "kind", "about", "attention", "source", "reads", "lengths", "bleu")}
         for m in library.models.values()
     ]
-
-
-def _static(name: str) -> str:
-    return files("regard.studio").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _refused(request: Request, error: Exception) -> JSONResponse:

@@ -32,9 +32,9 @@ def serve(models: Iterable[Path] = (), *, port: int | None = None, open_page: bo
         if server.started:
             say(f"the studio is at {address}  (Ctrl-C ends it)")
             if open_page:
-                await asyncio.wait(
-                    {asyncio.create_task(app.state.first.of("translate")), serving}, timeout=20, return_when=asyncio.FIRST_COMPLETED
-                )
+                initial = app.state.initial_results
+                shown = asyncio.create_task(initial.of(initial.names[0]))
+                await asyncio.wait({shown, serving}, timeout=20, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.to_thread(webbrowser.open, address)
         await serving
 

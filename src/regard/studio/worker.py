@@ -101,15 +101,17 @@ def work(pipe: BinaryIO, out: BinaryIO) -> None:
 
     import torch
 
+    from .bench import Bench
     from .library import Library
-    from .tasks import TASKS, Bench
+    from .pages import worker_tasks
 
     torch.set_grad_enabled(False)
     warnings.simplefilter("ignore")
     bench = Bench(Library({name: Path(path) for name, path in given["folders"].items()}), Progress(send, stop), given["threads"])
+    tasks = worker_tasks()
     while True:
         task, arguments = jobs.get()
-        send(_run(TASKS[task], bench, arguments))
+        send(_run(tasks[task], bench, arguments))
 
 
 def _run(task: Any, bench: Any, arguments: dict[str, Any]) -> bytes:

@@ -42,8 +42,8 @@ def train(
 ) -> tuple[TrainState, Path]:
     """Train the task `name` as the TOML file `path` says, or go on where the last time ended. Returns where it stands and its folder.
 
-    Paths in the file are relative to the file. Over several processes (torchrun): so many read each batch, every one a part of its
-    sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, sharded over the processes. A run may go on with others.
+    Paths in the file are relative to the file. Over several processes (torchrun), `context_parallel` of them share each batch, every one
+    a part of its sequences; weights and optimiser states are copied or, with `fully_sharded`, sharded. A run may resume with other numbers.
     """
     task = find_task(name)
     path = Path(path)

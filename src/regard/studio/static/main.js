@@ -1,26 +1,23 @@
-// The shell: rooms as tabs, language, theme, the address, keys.
+// The shell: pages as tabs, language, theme, the address, keys. The server lists the pages; each is imported from pages/<name>/.
 
 import { h } from "./dom.js";
 import { copy } from "./widgets.js";
-import { EN } from "./speech_en.js";
-import { ZH } from "./speech_zh.js";
+import * as shellTexts from "./texts.js";
 import { PALETTE } from "./palette.js";
-import * as translate from "./room_translate.js";
-import * as look from "./room_look.js";
-import * as steps from "./room_steps.js";
-import * as regression from "./room_regression.js";
-import * as cost from "./room_cost.js";
 
-const ROOMS = { translate, look, steps, regression, cost };
-const NAMES = Object.keys(ROOMS);
+const known = JSON.parse(document.getElementById("known").textContent);
+const NAMES = known.pages;
+// page.js exports mount(container, studio) → { leave }, texts.js the tables EN and ZH.
+const load = async (name) => { const [page, texts] = await Promise.all([import(`./pages/${name}/page.js`), import(`./pages/${name}/texts.js`)]); return [name, { mount: page.mount, texts }]; };
+const PAGES = Object.fromEntries(await Promise.all(NAMES.map(load)));
 const root = document.documentElement;
 const remember = (name, value) => { try { localStorage.setItem("regard." + name, value); } catch { /* private windows forget */ } };
 
 const studio = {
-  known: JSON.parse(document.getElementById("known").textContent),
+  known,
   lang: root.lang.startsWith("zh") ? "zh" : "en",
-  memory: Object.fromEntries(NAMES.map((name) => [name, {}])), // what each room keeps while others are open
-  get say() { return this.lang === "zh" ? ZH : EN; },
+  memory: Object.fromEntries(NAMES.map((name) => [name, {}])), // what each page keeps while others are open
+  get shell() { return inLanguage(shellTexts); },
   get theme() { return root.dataset.theme; },
   get dark() { return root.dataset.theme === "dark"; },
   get colours() { return PALETTE[root.dataset.theme]; },
@@ -28,7 +25,8 @@ const studio = {
   switchTo(changes) { if (changes.lang && changes.lang !== this.lang) setLang(changes.lang); if (changes.theme && changes.theme !== this.theme) setTheme(changes.theme); },
 };
 
-const top = document.getElementById("top"), room = document.getElementById("room");
+const inLanguage = (texts) => (studio.lang === "zh" ? texts.ZH : texts.EN), textsOf = (name) => inLanguage(PAGES[name].texts);
+const top = document.getElementById("top"), container = document.getElementById("page");
 let current = null, mounted = null;
 
 function address(params) {
@@ -46,29 +44,31 @@ function enter(name, params = null) {
   if (mounted && mounted.leave) mounted.leave();
   current = name;
   drawTop();
-  room.replaceChildren();
-  room.setAttribute("aria-label", studio.say.rooms[name]);
-  room.dataset.room = name;
-  delete room.dataset.ready;
-  document.title = `${studio.say.rooms[name]} · regard`;
+  container.replaceChildren();
+  container.setAttribute("aria-label", textsOf(name).tab);
+  container.dataset.page = name;
+  delete container.dataset.ready;
+  document.title = `${textsOf(name).tab} · regard`;
   const given = params || studio.memory[name].params || {};
-  const view = Object.create(studio);
+  const view = Object.create(studio); // what a page is given: the shell's, and its own texts, initial results, parameters and memory
+  view.say = textsOf(name);
+  view.initial = known.initial[name] || null;
   view.params = given;
   Object.defineProperty(view, "memory", { value: studio.memory[name] });
   view.keep = (changes) => { view.memory.params = { ...view.memory.params, ...changes }; if (current === name) address(view.memory.params); };
-  view.ready = () => { if (current === name) room.dataset.ready = "1"; };
+  view.ready = () => { if (current === name) container.dataset.ready = "1"; };
   view.memory.params = given;
   address(given);
-  mounted = ROOMS[name].mount(room, view);
+  mounted = PAGES[name].mount(container, view);
 }
 
 function drawTop() {
-  const say = studio.say.shell;
-  const tabs = NAMES.map((name, place) => h("a", { class: "st-tab", href: `#${name}`, "aria-current": name === current ? "page" : null, "aria-keyshortcuts": `Alt+${place + 1}`, text: studio.say.rooms[name] }));
+  const say = studio.shell;
+  const tabs = NAMES.map((name, place) => h("a", { class: "st-tab", href: `#${name}`, "aria-current": name === current ? "page" : null, "aria-keyshortcuts": `Alt+${place + 1}`, text: textsOf(name).tab }));
   top.replaceChildren(
-    h("a", { class: "st-skip", href: "#room", onclick: (event) => { event.preventDefault(); room.focus(); }, text: say.skip }),
+    h("a", { class: "st-skip", href: "#page", onclick: (event) => { event.preventDefault(); container.focus(); }, text: say.skip }),
     h("span", { class: "st-brand" }, h("img", { src: "/static/icon.svg", alt: "", width: "22", height: "22" }), h("b", { text: "regard" })),
-    h("nav", { class: "st-tabs", "aria-label": say.rooms }, tabs),
+    h("nav", { class: "st-tabs", "aria-label": say.pages }, tabs),
     h("span", { class: "st-tools" },
       h("button", { type: "button", class: "rv-plain st-link", onclick: (event) => copy(location.href, event.currentTarget, say.copied), text: say.link }),
       h("button", { type: "button", class: "rv-plain st-lang", lang: studio.lang === "en" ? "zh-CN" : "en", title: say.otherTitle, onclick: () => setLang(studio.lang === "en" ? "zh" : "en"), text: say.other }),
@@ -84,7 +84,7 @@ function setLang(lang) {
 }
 function setTheme(theme) { root.dataset.theme = theme; remember("theme", theme); again(); }
 
-// Everything is drawn anew from what the room keeps; the reader stays where they were.
+// Everything is drawn anew from what the page keeps; the reader stays where they were.
 function again() {
   const where = window.scrollY, focus = document.activeElement && document.activeElement.className;
   enter(current, studio.memory[current].params);
@@ -94,16 +94,17 @@ function again() {
 }
 
 function help() {
-  const say = studio.say.shell;
+  const say = studio.shell;
   const dialog = h("dialog", { class: "rv-dialog", "aria-label": say.keys, onclose: () => dialog.remove(), onclick: (event) => { if (event.target === dialog) dialog.close(); } },
     h("button", { type: "button", class: "rv-plain rv-close", "aria-label": say.close, onclick: () => dialog.close(), text: "×" }),
-    h("h2", { text: say.keys }), h("dl", {}, say.keyList.map(([key, what]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: what })])));
+    h("h2", { text: say.keys }), h("dl", {}, say.keyList(NAMES.length).map(([key, what]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: what })])));
   document.body.append(dialog);
   dialog.showModal();
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.altKey && /^[1-5]$/.test(event.key)) { event.preventDefault(); location.hash = NAMES[event.key - 1]; return; }
+  const numbered = event.altKey && /^[1-9]$/.test(event.key) && NAMES[event.key - 1];
+  if (numbered) { event.preventDefault(); location.hash = numbered; return; }
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || event.target.closest(".rv-frame")) return;
   const act = { "?": help, l: () => setLang(studio.lang === "en" ? "zh" : "en"), t: () => setTheme(studio.dark ? "light" : "dark") }[event.key];
   if (act) { event.preventDefault(); act(); }

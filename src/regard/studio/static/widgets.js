@@ -1,4 +1,4 @@
-// The few controls every room uses.
+// The few controls every page uses.
 
 import { h } from "./dom.js";
 
@@ -38,16 +38,17 @@ export function toggle(label, value, act) {
 }
 
 // Where something went wrong: what, and what to do. Nothing typed is lost.
-export function problem(say) {
+export function problem(studio) {
+  const texts = [studio.say, studio.shell]; // a page may have refusals of its own
   const element = h("p", { class: "st-problem", role: "alert", hidden: true });
   return {
     element,
     clear() { element.hidden = true; element.textContent = ""; },
     show(error) {
       if (error.code === "cancelled") { this.clear(); return; }
-      const known = say.errors[error.code];
+      const known = texts.map((one) => one.refusals?.[error.code]).find(Boolean), both = texts.some((one) => one.refusalsWithMessage?.includes(error.code));
       const text = typeof known === "function" ? known(error.values || {}) : known;
-      element.replaceChildren(h("span", { text: text || "" }), text && !say.plainErrors.includes(error.code) ? "" : h("span", { text: (text ? " " : "") + error.message }));
+      element.replaceChildren(h("span", { text: text || "" }), text && !both ? "" : h("span", { text: (text ? " " : "") + error.message }));
       element.hidden = false;
     },
   };

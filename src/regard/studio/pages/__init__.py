@@ -1,0 +1,38 @@
+"""The pages of the studio: one folder each, found by listing this package. No other file names them.
+
+A folder holds `__init__.py` with the page's `PAGE`, `page.js` that draws it, and `texts.js` with its words in every language; larger
+pages have more files beside these.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from ..page import Page
+
+
+@cache
+def pages() -> tuple[Page, ...]:
+    """Every page, in the order of their tabs.
+
+    >>> pages()[0].name
+    'translate'
+    """
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    return tuple(sorted((_page(name) for name in names), key=lambda page: (page.order, page.name)))
+
+
+def worker_tasks() -> dict[str, Callable[..., dict[str, Any]]]:
+    """What the worker runs for all pages, by the request's address after /api/."""
+    return {task: run for page in pages() for task, run in page.worker_tasks().items()}
+
+
+def _page(name: str) -> Page:
+    found = getattr(import_module(f"{__name__}.{name}"), "PAGE", None)
+    if not isinstance(found, Page) or found.name != name:
+        raise TypeError(f"regard/studio/pages/{name}/__init__.py defines PAGE = {found!r}; expected PAGE = Page(name={name!r}, …)")
+    return found

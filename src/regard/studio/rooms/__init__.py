@@ -1,1 +1,0 @@
-"""What each room of the page asks of the server: a router a room."""

@@ -1,0 +1,89 @@
+"""Pages are found by listing their package, and a folder is all a page needs."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.studio import pages as package
+from regard.studio.page import Page, WorkerEndpoint
+from regard.studio.pages import pages, worker_tasks
+
+FOLDER = Path(package.__file__).parent
+
+
+def test_every_folder_is_a_page_with_its_files() -> None:
+    folders = {path.parent.name for path in FOLDER.glob("*/__init__.py")}
+    assert {page.name for page in pages()} == folders
+    for name in folders:
+        assert (FOLDER / name / "page.js").is_file()
+        assert (FOLDER / name / "texts.js").is_file()
+
+
+def test_tabs_have_an_order() -> None:
+    orders = [page.order for page in pages()]
+    assert orders == sorted(set(orders))
+    assert [page.name for page in pages()][:2] == ["translate", "look"]
+
+
+def test_the_browser_is_told_the_pages_and_can_load_them(studio: Any) -> None:
+    names = [page.name for page in pages()]
+    listed = ", ".join(f'"{name}"' for name in names)
+    assert f'"pages": [{listed}]' in studio.get("/").text.replace('","', '", "').replace('":[', '": [')
+    for name in names:
+        for file in ("page.js", "texts.js"):
+            answer = studio.get(f"/static/pages/{name}/{file}")
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/javascript")
+
+
+def test_a_worker_task_takes_the_fields_of_its_request() -> None:
+    for page in pages():
+        for one in page.endpoints:
+            if isinstance(one, WorkerEndpoint):
+                names = list(inspect.signature(one.run).parameters)
+                assert names[0] == "bench"
+                assert set(one.body.model_fields) <= set(names[1:]), one.run
+    assert {"translate", "look", "look/tile", "look/what-if", "look/meanings"} <= set(worker_tasks())
+
+
+def test_initial_requests_are_valid_requests_of_the_worker() -> None:
+    for page in pages():
+        if page.initial_request is not None:
+            assert page.name in page.worker_tasks()
+
+
+def test_the_worker_needs_no_web_server() -> None:
+    program = """
+import sys
+import regard.studio.worker
+from regard.studio.bench import Bench
+from regard.studio.pages import worker_tasks
+worker_tasks()
+print([name for name in ("fastapi", "starlette", "uvicorn") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("text", "told"), [("", "PAGE = None"), ("from ...page import Page\nPAGE = Page('other', 1)", "other")])
+def test_a_folder_that_is_no_page_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(text)
+    monkeypatch.setattr(package, "__path__", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "regard.studio.pages.odd", raising=False)
+    with pytest.raises(TypeError, match=f"pages/odd/__init__.py defines .*{told}.*; expected PAGE = Page"):
+        pages.__wrapped__()
+
+
+def test_a_new_folder_is_found_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, order in (("later", 2), ("sooner", 1)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"from ...page import Page\nPAGE = Page({name!r}, {order})")
+        monkeypatch.delitem(sys.modules, f"regard.studio.pages.{name}", raising=False)
+    monkeypatch.setattr(package, "__path__", [str(tmp_path)])
+    assert pages.__wrapped__() == (Page("sooner", 1), Page("later", 2))
