@@ -87,7 +87,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
             weight = _check_sample_weight(sample_weight, points, dtype=points.dtype, ensure_non_negative=True)
             points, targets, weight = points[weight > 0], targets[weight > 0], weight[weight > 0]
         self.X_, self.y_, self.weight_ = points, targets, weight
-        memory = _Memory(points, targets.reshape(len(points), -1), weight, self.kernel)
+        memory = SortedPoints(points, targets.reshape(len(points), -1), weight, self.kernel)
         if isinstance(self.width, str):
             if self.width != "learn":
                 raise ValueError(f"width is {self.width!r}; expected a number, one per feature, or 'learn'")
@@ -109,7 +109,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """The pooled target of every row of X: (L,) or (L, t)."""
         check_is_fitted(self)
         queries = validate_data(self, X, reset=False, dtype=[np.float64, np.float32]).astype(self.X_.dtype)
-        memory = _Memory(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
+        memory = SortedPoints(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
         pooled = memory.pool(queries, torch.as_tensor(self.width_, dtype=memory.points.dtype))
         return pooled.numpy().reshape(len(queries), *self.y_.shape[1:])
 
@@ -122,7 +122,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if len(self.X_) < 2:
             raise ValueError("leaving one point out leaves none to predict from; fit at least 2 points")
-        memory = _Memory(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
+        memory = SortedPoints(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
         rows = torch.from_numpy(_chosen(len(self.X_), self.max_queries, self.random_state))
         with torch.no_grad():
             return float(memory.error(rows, torch.as_tensor(self.width_, dtype=memory.points.dtype)))
@@ -184,7 +184,7 @@ def textbook_data(n: int = 50, *, noise: float = 0.5, seed: int = 0) -> tuple[Ar
     return x[:, None], 2 * np.sin(x) + x**0.8 + noise * chance.standard_normal(n)
 
 
-class _Memory:
+class SortedPoints:
     """Points and targets ready to be pooled, sorted along one feature so that a block of queries meets only the points in its reach."""
 
     def __init__(self, points: Array, targets: Array, weight: Array | None, kernel: str) -> None:
@@ -305,7 +305,7 @@ def _chosen(count: int, most: int, seed: int) -> NDArray[np.int64]:
     return np.arange(count) if most >= count else np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
 
 
-def _learn(memory: _Memory, per_dimension: bool, max_queries: int, seed: int) -> tuple[Array, float]:
+def _learn(memory: SortedPoints, per_dimension: bool, max_queries: int, seed: int) -> tuple[Array, float]:
     """The width of least leave-one-out error: the best of a grid, then refined; deterministic."""
     from scipy import optimize
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..attention import observe
-from ..models.kernel_regression import Array, NadarayaWatson, _Memory
+from ..models.kernel_regression import Array, NadarayaWatson, SortedPoints
 from ..scores import Gaussian
 from .attention import TIMEOUT
 from .exchange import Exchange, RingError
@@ -72,7 +72,7 @@ class ShardedNadarayaWatson:
         return result.reshape(len(queries), *self.shape_)
 
 
-class _Part(_Memory):
+class _Part(SortedPoints):
     """A rank's points; pooled with how much they weigh."""
 
     def pool_part(self, queries: Array, width: Tensor) -> tuple[Tensor, Tensor]:
