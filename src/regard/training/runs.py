@@ -43,7 +43,8 @@ def train(
     """Train the task `name` as the TOML file `path` says, or go on where the last time ended. Returns where it stands and its folder.
 
     Paths in the file are relative to the file. Over several processes (torchrun): so many read each batch, every one a part of its
-    sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, sharded over the processes. A run may go on with others.
+    sequences (`context_parallel`); weights and optimiser states are copied or, `fully_sharded`, sharded.
+    A run may go on with other numbers of processes.
     """
     task = find_task(name)
     path = Path(path)
