@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import torch
 from torch import Tensor
@@ -176,7 +176,7 @@ class Request:
     def restore(self, value: Any) -> Any:
         """(B, h, …) back to the axes the caller gave; named tuples field by field, anything else as it is."""
         if isinstance(value, Tensor):
-            if self.axes is None or value.shape[:2] != self.query.shape[:2] or value.shape[:2] == self.axes:
+            if self.axes is None or (heads := value.shape[:2]) == self.axes or heads != self.query.shape[:2]:
                 return value
             return value.reshape(*self.axes, *value.shape[2:])
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -185,7 +185,8 @@ class Request:
 
     def restore_output(self, output: Tensor) -> Tensor:
         """A kernel's output (B, h, L, dv) in the caller's axes and dtype."""
-        return cast(Tensor, self.restore(output)).to(self.dtype or output.dtype)
+        restored: Tensor = self.restore(output)
+        return restored if self.dtype in (None, restored.dtype) else restored.to(self.dtype)
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -214,6 +215,8 @@ class Request:
 
     def parameters(self) -> list[Tensor]:
         """The learnable parts used inside a tile: a score's and a bias object's."""
+        if self.score is None and not isinstance(self.bias, Bias):
+            return []
         modules = [part for part in (self.score, self.bias) if isinstance(part, torch.nn.Module)]
         return [parameter for module in modules for parameter in module.parameters()]
 

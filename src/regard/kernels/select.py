@@ -52,7 +52,9 @@ def select(request: Request) -> Selection:
         raise ValueError(f"kernel is {name!r}; expected 'auto' or one of {', '.join(map(repr, KERNELS))}")
     rejected: dict[str, str] = {}
     for kernel in order(request) if name == "auto" else (KERNELS[name],):
-        why = kernel.refuses(request) or _over_limit(kernel, request)
+        why = kernel.refuses(request)
+        if why is None and request.limit_bytes is not None:
+            why = _over_limit(kernel.bytes(request), request.limit_bytes)
         if why is None:
             return Selection(kernel, rejected)
         rejected[kernel.name] = why
@@ -62,10 +64,8 @@ def select(request: Request) -> Selection:
     raise ValueError(f"kernel={name!r} cannot run this ({reasons}); use kernel='auto'")
 
 
-def _over_limit(kernel: Kernel, request: Request) -> str | None:
-    if request.limit_bytes is None or (need := kernel.bytes(request)) <= request.limit_bytes:
-        return None
-    return f"needs {readable_bytes(need)}, over limit_bytes={readable_bytes(request.limit_bytes)}"
+def _over_limit(need: int, limit: int) -> str | None:
+    return None if need <= limit else f"needs {readable_bytes(need)}, over limit_bytes={readable_bytes(limit)}"
 
 
 def readable_bytes(count: int) -> str:

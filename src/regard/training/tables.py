@@ -1,13 +1,15 @@
-"""Config tables that several tasks share: how a vocabulary is learnt, what a Transformer is made of."""
+"""Config tables that several tasks share: how a vocabulary is learnt, what a Transformer is made of; and runs with one of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from ..text.vocabulary import Kind, Vocabulary
+from .runs import load_best, run_config
+from .settings import Training
 
 TEXT_VOCABULARY = "text.vocabulary.json"  # the file of a run with one vocabulary
 
@@ -54,3 +56,31 @@ class TransformerTable:
     positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
     dropout: float = 0.0
     attention_dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """A config with one vocabulary and one model. Subclasses say which tables `data`, `model` and `vocabulary` are."""
+
+    out: str
+    data: Any
+    model: Any
+    training: Training
+    vocabulary: Any = None
+
+    def files(self) -> list[str]:
+        """The files of the data; paths are relative to the config file."""
+        names: list[str] = self.data.files()
+        return names
+
+
+C = TypeVar("C", bound=TextConfig)
+
+
+def load_text_run(folder: str | Path, task: str, form: type[C]) -> tuple[C, Vocabulary, Any]:
+    """The config of a run, its vocabulary, and its model with the best weights."""
+    config = run_config(folder, task, form)
+    vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
+    model = config.model.build(len(vocabulary))
+    load_best(model, folder)
+    return config, vocabulary, model

@@ -97,7 +97,9 @@ class Native:
         self, request: Request, output: Tensor, lse: Tensor, grad_out: Tensor | None, grad_lse: Tensor | None
     ) -> dict[int, Tensor]:
         """Gradients by their place among `Request.inputs`, output and lse known. They may be those of a row that has other keys too."""
-        return _gradients(request, arguments_of(request, _kernel_mask(request)), output, lse, grad_out, grad_lse)
+        arguments = arguments_of(request, _kernel_mask(request))
+        grads = _gradients(arguments, output, lse, grad_out, grad_lse)
+        return {place: grad for place, grad in zip(arguments.places(request), grads, strict=True) if grad is not None}
 
 
 def arguments_of(request: Request, mask: Tensor | None) -> Arguments:
@@ -128,7 +130,8 @@ def _soft(request: Request, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         fields = (getattr(arguments, field.name) for field in dataclasses.fields(arguments))
         output, lse = OPERATORS[type(arguments)](*fields)
     elif request.needs_grad:
-        output, lse = _Autograd.apply(request, arguments, *request.inputs())  # type: ignore[no-untyped-call]
+        tensors = (getattr(arguments, name) for name in arguments.differentiable)
+        output, lse = _Autograd.apply(request, arguments, *tensors)  # type: ignore[no-untyped-call]
     else:
         output, lse = arguments.forward()
     return output, lse
@@ -187,30 +190,34 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _gradients(
-    request: Request, arguments: Arguments, output: Tensor, lse: Tensor, grad_out: Tensor | None, grad_lse: Tensor | None
-) -> dict[int, Tensor]:
+    arguments: Arguments, output: Tensor, lse: Tensor, grad_out: Tensor | None, grad_lse: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    """Gradients of `arguments.differentiable`, in their order."""
     if grad_out is None:
         grad_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)
-    grads = arguments.backward(output, lse, grad_out, grad_lse)
-    return {place: grad for place, grad in zip(arguments.places(request), grads, strict=True) if grad is not None}
+    return arguments.backward(output, lse, grad_out, grad_lse)
 
 
 class _Autograd(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, request: Request, arguments: Arguments, *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, request: Request, arguments: Arguments, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
         output, lse = arguments.forward()
-        ctx.save_for_backward(*inputs, output, lse)
+        ctx.save_for_backward(*tensors, output, lse)
         ctx.request, ctx.arguments = request, arguments
         ctx.set_materialize_grads(False)
         return output, lse
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        *inputs, output, lse = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return (None, None, *differentiate_twice(ctx.request, inputs, output.new_empty(0), grad_out, grad_lse, None))
-        grads = _gradients(ctx.request, ctx.arguments, output, lse, grad_out, grad_lse)
-        return (None, None, *(grads.get(place) for place in range(len(inputs))))
+        *tensors, output, lse = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return (None, None, *_gradients(ctx.arguments, output, lse, grad_out, grad_lse))
+        places = ctx.arguments.places(ctx.request)
+        inputs: list[Tensor | None] = [None] * len(ctx.request.inputs())
+        for place, tensor in zip(places, tensors, strict=True):
+            inputs[place] = tensor
+        grads = differentiate_twice(ctx.request, inputs, output.new_empty(0), grad_out, grad_lse, None)
+        return (None, None, *(grads[place] for place in places))
 
 
 __all__ = ["PAIR_SCORES", "Native", "arguments_of"]

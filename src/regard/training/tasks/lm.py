@@ -16,10 +16,8 @@ from ...text.pairs import read_lines
 from ...text.vocabulary import EOS, Kind, Vocabulary
 from ..metrics import perplexity
 from ..opened import TextGenerator
-from ..runs import load_best, run_config
-from ..settings import Training
 from ..sharding import Sharding
-from ..tables import TEXT_VOCABULARY, TransformerTable, VocabularyTable
+from ..tables import TEXT_VOCABULARY, TextConfig, TransformerTable, VocabularyTable, load_text_run
 from . import Evaluation, Task
 
 
@@ -35,6 +33,9 @@ class Data:
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it is a share, between 0 and 1")
+
+    def files(self) -> list[str]:
+        return [self.train, *([self.valid] if self.valid else [])]
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,12 @@ class GptModel(TransformerTable):
 
 
 @dataclass(frozen=True)
-class LanguageConfig:
+class LanguageConfig(TextConfig):
     """A whole language-model config."""
 
-    out: str
     data: Data
     model: GptModel
-    training: Training
     vocabulary: Words = Words()
-
-    def files(self) -> list[str]:
-        return [self.data.train, *([self.data.valid] if self.data.valid else [])]
 
 
 class Windows(Sequence[Tensor]):
@@ -183,10 +179,7 @@ class LanguageModel(TextGenerator):
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> LanguageModel:
         """The best model of a finished or running training."""
-        config = run_config(folder, "lm", LanguageConfig)
-        vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
-        model = config.model.build(len(vocabulary))
-        load_best(model, folder)
+        _, vocabulary, model = load_text_run(folder, "lm", LanguageConfig)
         return cls(model.to(device), vocabulary)
 
     def encode(self, text: str) -> list[int]:

@@ -16,10 +16,9 @@ from ...text.pairs import read_lines
 from ...text.vocabulary import BOS, EOS, MASK, PAD, SPECIALS, Kind, Vocabulary
 from ..metrics import perplexity
 from ..opened import TokenModel
-from ..runs import load_best, run_config
-from ..settings import Training
+from ..runs import run_config
 from ..sharding import Sharding
-from ..tables import TEXT_VOCABULARY, TransformerTable, VocabularyTable
+from ..tables import TEXT_VOCABULARY, TextConfig, TransformerTable, VocabularyTable, load_text_run
 from . import Evaluation, Task
 
 _HELD_OUT = 1_000_000_000  # the "epoch" whose masks held-out text gets: always the same, never a training epoch's
@@ -33,6 +32,9 @@ class Data:
     valid: str
     batch_tokens: int = 2000
     rate: float = 0.15
+
+    def files(self) -> list[str]:
+        return [self.train, self.valid]
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,12 @@ class BertModel(TransformerTable):
 
 
 @dataclass(frozen=True)
-class MaskedConfig:
+class MaskedConfig(TextConfig):
     """A whole masked-token config."""
 
-    out: str
     data: Data
     model: BertModel
-    training: Training
     vocabulary: Words = Words()
-
-    def files(self) -> list[str]:
-        return [self.data.train, self.data.valid]
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,10 +210,7 @@ class MaskedModel(FramedModel):
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> MaskedModel:
         """The best model of a finished or running training."""
-        config = run_config(folder, "mlm", MaskedConfig)
-        vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
-        model = config.model.build(len(vocabulary))
-        load_best(model, folder)
+        config, vocabulary, model = load_text_run(folder, "mlm", MaskedConfig)
         return cls(model.to(device), vocabulary, config.model.context)
 
     @torch.no_grad()
