@@ -103,21 +103,21 @@ def work(pipe: BinaryIO, out: BinaryIO) -> None:
 
     from .bench import Bench
     from .library import Library
-    from .pages import worker_tasks
 
     torch.set_grad_enabled(False)
     warnings.simplefilter("ignore")
     bench = Bench(Library({name: Path(path) for name, path in given["folders"].items()}), Progress(send, stop), given["threads"])
-    tasks = worker_tasks()
     while True:
         task, arguments = jobs.get()
-        send(_run(tasks[task], bench, arguments))
+        send(_run(task, bench, arguments))
 
 
-def _run(task: Any, bench: Any, arguments: dict[str, Any]) -> bytes:
+def _run(task: str, bench: Any, arguments: dict[str, Any]) -> bytes:
+    from .pages import worker_task
+
     begin = time.perf_counter()
     try:
-        found = task(bench, **arguments)
+        found = worker_task(task)(bench, **arguments)
         found["seconds"] = round(time.perf_counter() - begin, 4)
         return DONE + json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except Cancelled:

@@ -23,12 +23,16 @@ def pages() -> tuple[Page, ...]:
     'translate'
     """
     names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
-    return tuple(sorted((_page(name) for name in names), key=lambda page: (page.order, page.name)))
+    return tuple(sorted(map(_page, names), key=lambda page: (page.order, page.name)))
 
 
-def worker_tasks() -> dict[str, Callable[..., dict[str, Any]]]:
-    """What the worker runs for all pages, by the request's address after /api/."""
-    return {task: run for page in pages() for task, run in page.worker_tasks().items()}
+def worker_task(address: str) -> Callable[..., dict[str, Any]]:
+    """What the worker runs for a request to /api/<address>. Only the page it belongs to is imported.
+
+    >>> worker_task("look/what-if").__name__
+    'what_if'
+    """
+    return _page(address.partition("/")[0]).worker_tasks()[address]
 
 
 def _page(name: str) -> Page:
