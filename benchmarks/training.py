@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.models import Gpt, GptConfig
-from regard.training.settings import Training
-from regard.training.trainer import Trainer
+from regard.training.loop.settings import Training
+from regard.training.loop.trainer import Trainer
 
 VOCABULARY, WIDTH, HEADS, LAYERS, CONTEXT, BATCH = 65, 128, 4, 4, 64, 12
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_training import log, write
 
-from regard.training import checkpoints
+from regard.training.loop import checkpoints
 from regard.training.runs import train
 
 STEPS = 60

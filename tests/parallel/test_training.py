@@ -8,7 +8,7 @@ import pytest
 import torch
 from ranks import run_ranks
 
-from regard.training import checkpoints
+from regard.training.loop import checkpoints
 from regard.training.runs import train
 
 STEPS = 6

@@ -132,7 +132,7 @@ def test_a_task_without_a_sharded_form_says_which_have_one(runs):
 
 
 def test_a_checkpoint_of_the_first_versions_resumes(runs):
-    from regard.training import checkpoints
+    from regard.training.loop import checkpoints
 
     file = sorted((runs["lm"] / "checkpoints").iterdir())[-1]
     assert checkpoints.read(file)[1]["journey"]["step"] == 2  # the key they were written with

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pairs_of import config, events, reversal
 
-from regard.training import checkpoints
+from regard.training.loop import checkpoints
 from regard.training.runs import train
 
 

@@ -11,7 +11,7 @@ from pairs_of import config, events, reversal
 
 from regard.models.bert import BertClassifier
 from regard.text import MASK, Vocabulary
-from regard.training import checkpoints
+from regard.training.loop import checkpoints
 from regard.training.runs import train
 from regard.training.tasks.classify import Classifier
 from regard.training.tasks.lm import LanguageModel, Windows, held_out_loss

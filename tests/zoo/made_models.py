@@ -9,8 +9,8 @@ import torch
 
 from regard.files import write_text
 from regard.models.gpt import Gpt, GptConfig
-from regard.training.checkpoints import weights_of, write
 from regard.training.config import from_dict
+from regard.training.loop.checkpoints import weights_of, write
 from regard.training.tasks.translation import TrainableTranslator, TranslationConfig
 
 PAIRS = {

@@ -13,7 +13,7 @@ from ..training.tasks import TASKS, find_task
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..training.trainer import Progress
+    from ..training.loop.trainer import Progress
 
 
 def train(

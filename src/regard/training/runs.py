@@ -20,10 +20,10 @@ import torch
 from torch import nn
 
 from ..files import write_text
-from . import checkpoints
 from .config import from_dict, read_config
+from .loop import checkpoints
+from .loop.trainer import STATE_KEY, Progress, Trainer, TrainState
 from .tasks import TASKS, find_task
-from .trainer import STATE_KEY, Progress, Trainer, TrainState
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def train(
         _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
         trained = task.build(config, root, folder)
     if context_parallel != 1:
-        from .sharding import ShardedTask
+        from .loop.sharding import ShardedTask
 
         if task.sharded_loss is None:
             able = ", ".join(other for other in TASKS if find_task(other).sharded_loss is not None)

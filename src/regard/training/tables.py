@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from ..text.vocabulary import Kind, Vocabulary
+from .loop.settings import Training
 from .runs import load_best, run_config
-from .settings import Training
 
 TEXT_VOCABULARY = "text.vocabulary.json"  # the file of a run with one vocabulary
 

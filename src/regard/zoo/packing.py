@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..files import write_text
-from ..training import checkpoints
+from ..training.loop import checkpoints
 from .card import FILE, PAGE, Card, hashes, markdown
 
 WEIGHTS = "model.safetensors"

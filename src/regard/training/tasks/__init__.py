@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..loop.sharding import ShardedLoss
+    from ..loop.trainer import Trainable
     from ..opened import OpenedModel
-    from ..sharding import ShardedLoss
-    from ..trainer import Trainable
 
 TASKS = ("translation", "lm", "mlm", "classify", "reader")  # each the name of a module here; imported when it is first asked for
 

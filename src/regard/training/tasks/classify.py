@@ -17,8 +17,8 @@ from ...text.batches import bucketed, padded
 from ...text.pairs import read_pairs
 from ...text.vocabulary import Vocabulary
 from ..config import from_dict
+from ..loop.settings import Training
 from ..runs import load_best, read_run, run_config
-from ..settings import Training
 from ..tables import TEXT_VOCABULARY
 from . import Evaluation, Task
 from .mlm import BertModel, FramedModel, MaskedConfig, Words, framed

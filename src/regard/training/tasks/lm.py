@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from ...text.batches import order_of
 from ...text.pairs import read_lines
 from ...text.vocabulary import EOS, Kind, Vocabulary
+from ..loop.sharding import Sharding
 from ..metrics import perplexity
 from ..opened import TextGenerator
-from ..sharding import Sharding
 from ..tables import TEXT_VOCABULARY, TextConfig, TransformerTable, VocabularyTable, load_text_run
 from . import Evaluation, Task
 

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from ...text.batches import bucketed, order_of, padded
 from ...text.pairs import read_lines
 from ...text.vocabulary import BOS, EOS, MASK, PAD, SPECIALS, Kind, Vocabulary
+from ..loop.sharding import Sharding
 from ..metrics import perplexity
 from ..opened import TokenModel
 from ..runs import run_config
-from ..sharding import Sharding
 from ..tables import TEXT_VOCABULARY, TextConfig, TransformerTable, VocabularyTable, load_text_run
 from . import Evaluation, Task
 

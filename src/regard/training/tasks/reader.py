@@ -19,9 +19,9 @@ from ...models.reader import Reader, ReaderConfig, Reading, StoryBatch, reader_l
 from ...text.sentences import split_sentences
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
+from ..loop.settings import Training
 from ..opened import OpenedModel, Pieces
 from ..runs import load_best, run_config
-from ..settings import Training
 from . import Evaluation, Task
 
 

@@ -13,7 +13,7 @@ from ....text.pairs import Pair, hold_out, read_pairs
 from ....text.script import script_of
 from ....text.vocabulary import Kind
 from ...config_from_data import set_key
-from ...settings import Training
+from ...loop.settings import Training
 from ...tables import VocabularyTable
 
 if TYPE_CHECKING:

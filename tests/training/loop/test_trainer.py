@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.training import checkpoints
-from regard.training.settings import Training
-from regard.training.trainer import Trainer
+from regard.training.loop import checkpoints
+from regard.training.loop.settings import Training
+from regard.training.loop.trainer import Trainer
 
 
 class Line:

@@ -7,7 +7,7 @@ import pytest
 
 FAULTS = """
 import resource, sys, torch
-from regard.training.allocation import keep_memory
+from regard.training.loop.allocation import keep_memory
 if sys.argv[1] == "keep" and not keep_memory():
     sys.exit(3)
 def step():

@@ -136,7 +136,7 @@ class Trainer:
         with deterministic(self.settings.deterministic), stopped_by_signals(self._request_stop):
             bare = self.task.model
             if self.fully_sharded:  # before the optimiser sees the parameters: they are other ones afterwards
-                from ..parallel.fully_sharded import shard_parameters
+                from ...parallel.fully_sharded import shard_parameters
 
                 shard_parameters(bare, self.accelerator.device)
             decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
@@ -237,7 +237,7 @@ class Trainer:
         """Gradients are accumulated and not exchanged between processes."""
         if not self.fully_sharded:
             return self.accelerator.no_sync(model)
-        from ..parallel.fully_sharded import without_gradient_sync
+        from ...parallel.fully_sharded import without_gradient_sync
 
         return without_gradient_sync(model)
 
@@ -300,7 +300,7 @@ class Trainer:
         """The model's weights in one piece, for methods other than its call."""
         if not self.fully_sharded:
             return contextlib.nullcontext()
-        from ..parallel.fully_sharded import gathered
+        from ...parallel.fully_sharded import gathered
 
         return gathered(model)
 

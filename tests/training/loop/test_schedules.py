@@ -1,6 +1,6 @@
 import pytest
 
-from regard.training.schedules import rate_at
+from regard.training.loop.schedules import rate_at
 
 
 def test_warm_up_is_a_line_to_the_peak():

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training import checkpoints
+from regard.training.loop import checkpoints
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -33,7 +33,7 @@ def test_a_pickle_is_not_read(tmp_path):
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
     """A process overwrites one file as fast as it can with tensors of one value; each kill must leave one whole value."""
     code = (
-        "import sys, torch; from pathlib import Path; from regard.training import checkpoints\n"
+        "import sys, torch; from pathlib import Path; from regard.training.loop import checkpoints\n"
         "for i in range(10**9):\n"
         "    checkpoints.write(Path(sys.argv[1]), {'a': torch.full((300_000,), float(i))}, {'i': i})\n"
         "    print(i, flush=True)\n"

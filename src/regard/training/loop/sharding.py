@@ -9,9 +9,9 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..parallel.attention import TIMEOUT
-from ..parallel.layout import place_in, shard
-from ..parallel.sequence import sharded
+from ...parallel.attention import TIMEOUT
+from ...parallel.layout import place_in, shard
+from ...parallel.sequence import sharded
 from .trainer import Trainable
 
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ..files import write_whole
+from ...files import write_whole
 
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
@@ -79,7 +79,7 @@ def whole(x: Tensor) -> Tensor:
 def _shard_like(x: Tensor, other: Tensor) -> Tensor:
     if getattr(other, "full_tensor", None) is None:
         return x
-    from ..parallel.fully_sharded import shard_like
+    from ...parallel.fully_sharded import shard_like
 
     return shard_like(x, other)
 
