@@ -193,6 +193,9 @@ class ValueSpread(Reading):
         norms = state["norms"][:, :, cols.start : cols.stop]
         state["total"][:, :, rows.start : rows.stop] += (p.square() * norms.unsqueeze(-2)).sum(-1)
 
+    def merge(self, a: dict[str, Tensor], b: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {**a, "total": a["total"] + b["total"]}
+
     def finish(self, state: dict[str, Tensor]) -> Tensor:
         return state["total"]
 
@@ -218,6 +221,16 @@ def test_readings_that_cannot_be_returned_are_refused(observe: Any) -> None:
         observe(q, k, v, readings=["entropy"])
     with pytest.raises(TypeError, match="Reading has no name"):
         observe(q, k, v, readings=[Reading()])
+
+
+def test_a_reading_of_several_ranks_must_merge() -> None:
+    class Alone(regard.Entropy):
+        name = "alone"
+        merge = Reading.merge
+
+    q, k, v = inputs(5)
+    with pytest.raises(TypeError, match=r"Alone does not define merge\(a, b\)"):
+        regard.parallel.observe(q, k, v, readings=[Alone()])
 
 
 class Chunked(Reference):

@@ -86,6 +86,9 @@ def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObs
     [[[4.0, 4.0, 4.0, 4.0]]]
     """
     readings = check_readings(options.get("readings", ()))
+    for reading in readings:
+        if type(reading).merge is Reading.merge:  # every rank says so, before any waits for another
+            raise TypeError(f"{type(reading).__name__} does not define merge(a, b), by which the ranks' states are joined")
     ring = make_ring(query, key, value, **options)
     output, lse = run(ring)
     results = read(ring, readings, lse.detach()) if readings else {}
