@@ -122,8 +122,11 @@ class TopKSoftmax(Choice):
         for z in tiles():
             best = torch.cat([best, z], -1) if best.numel() else z
             best = best.topk(min(self.k, best.shape[-1]), -1).values
-        lse = logsumexp(best)
-        return TopRow(lse.nan_to_num(neginf=0.0), (lse > -math.inf).to(lse.dtype), best[..., -1])
+        kth = best[..., -1]
+        lse = torch.full_like(kth, -math.inf)
+        for z in tiles():  # once more: of equal scores all count, as in `dense`
+            lse = torch.logaddexp(lse, logsumexp(z.masked_fill(z < kth.unsqueeze(-1), -math.inf)))
+        return TopRow(lse.nan_to_num(neginf=0.0), (lse > -math.inf).to(lse.dtype), kth)
 
     def weights(self, z: Tensor, row: Row) -> Tensor:
         assert isinstance(row, TopRow)
@@ -142,6 +145,13 @@ def test_a_choice_of_the_k_largest(kernel: str, monkeypatch: pytest.MonkeyPatch)
     keep = torch.zeros_like(z, dtype=torch.bool).scatter(-1, z.topk(5, -1).indices, True)
     want = z.masked_fill(~keep, -math.inf).softmax(-1) @ v
     same_with_gradients(regard.attend(q, k, v, choice=TopKSoftmax(5), mask=regard.causal(), kernel=kernel), want, [q, k, v])
+
+
+def test_equal_scores_count_alike_in_every_kernel() -> None:
+    q, k, v = inputs()
+    outputs = [regard.attend(q * 0, k, v, choice=TopKSoftmax(5), kernel=kernel) for kernel in ("streamed", "reference")]
+    for output in outputs:
+        torch.testing.assert_close(output, v.mean(-2, keepdim=True).expand_as(output))
 
 
 def test_what_kernels_would_not_call_is_refused() -> None:
