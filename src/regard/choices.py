@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,17 +22,22 @@ from torch import Tensor, nn
 NEWTON_PASSES = 60  # each pass at least halves what is left; float64 needs about ten
 
 
-class Row(NamedTuple):
-    """What is known of a row once all its scores were seen: (B, h, l) each."""
+@dataclass(frozen=True, eq=False)
+class Row:
+    """What is known of a row once all its scores were seen: (B, h, l) each. A choice that must know more subclasses it."""
 
     threshold: Tensor  # the lse for softmax, τ for the sparse choices
     mass: Tensor  # Σ slope(p) over the row, the denominator of the gradient's mean
 
 
 class Choice(nn.Module):
-    """What every choice offers. ``choice(scores)`` gives the weights of a whole (…, L, S) matrix."""
+    """What every choice offers. ``choice(scores)`` gives the weights of a whole (…, L, S) matrix.
 
-    hard = False
+    A new choice is a soft one: a subclass with ``dense``, ``fit``, ``weights`` and ``slope``, whose gradient has the form above. The
+    kernels themselves compute Softmax, Argmax and Sample, so a subclass of those cannot compute something else.
+    """
+
+    hard = False  # picks one key; only Argmax and Sample do
 
     def __init__(self, temperature: float | Tensor = 1.0) -> None:
         super().__init__()
@@ -43,18 +49,19 @@ class Choice(nn.Module):
 
     def dense(self, z: Tensor) -> Tensor:
         """The weights of whole rows of scores z (…, L, S), already divided by the temperature."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define dense(z); a choice must")
 
     def fit(self, tiles: Callable[[], Iterable[Tensor]]) -> Row:
         """Find each row's threshold; ``tiles()`` yields the row block's scores (B, h, l, s), as often as asked."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define fit(tiles), which every kernel but 'reference' needs")
 
     def weights(self, z: Tensor, row: Row) -> Tensor:
         """The weights of one tile of scores, the rows' thresholds known."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define weights(z, row), which every kernel but 'reference' needs")
 
     def slope(self, p: Tensor) -> Tensor:
-        raise NotImplementedError
+        """The g of the gradient ``dz = g ∘ (dp − Σ g·dp / Σ g)``, from the weights p of one tile."""
+        raise NotImplementedError(f"{type(self).__name__} does not define slope(p), which its gradient needs")
 
     def distribution(self) -> Choice:
         """The soft choice behind this one: what a sample is drawn from, and itself otherwise."""
@@ -70,7 +77,18 @@ class Choice(nn.Module):
         return ", ".join(f"{name}={'learned' if isinstance(value := getattr(self, name), Tensor) else value}" for name in shown)
 
 
-class Softmax(Choice):
+class _ComputedByKernels(Choice):
+    """A choice that the kernels compute by its type, without asking its methods."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        changed = sorted({"dense", "fit", "weights", "slope"} & vars(cls).keys())
+        if changed and _ComputedByKernels not in cls.__bases__:
+            base = next(kind.__name__ for kind in cls.__mro__ if _ComputedByKernels in kind.__bases__)
+            raise TypeError(f"{cls.__name__} overrides {base}.{changed[0]}, which kernels do not call; subclass regard.Choice instead")
+
+
+class Softmax(_ComputedByKernels):
     """``α_n = exp(z_n) / Σ exp(z_m)``, the distribution p(z = n | X, q).
 
     ``temperature`` divides the scores first: a number, or a tensor, scalar or one per head, that may be learned. ``sinks`` (h,) are
@@ -177,7 +195,7 @@ class Entmax15(Choice):
         return p.sqrt()
 
 
-class Argmax(Choice):
+class Argmax(_ComputedByKernels):
     """The one key with the largest score (the first of equals): hard attention as it is used at test time.
 
     Gradients reach the value that was picked, never the scores.
@@ -194,7 +212,7 @@ class Argmax(Choice):
         return torch.zeros_like(z).scatter(-1, z.argmax(-1, keepdim=True), 1.0) * (z.amax(-1, keepdim=True) > -math.inf)
 
 
-class Sample(Choice):
+class Sample(_ComputedByKernels):
     """One key drawn from softmax(z), with its log-probability: hard attention as it is trained.
 
     The draw is not differentiable; train it with :func:`reinforce` on the returned log-probability, or set

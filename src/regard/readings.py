@@ -29,7 +29,7 @@ class Shape:
     S: int
     device: torch.device
     dtype: torch.dtype
-    value_norms: Tensor | None = None  # (B, h, S): ‖v‖
+    value_norms: Tensor | None = None  # (B, h, S): ‖v‖, where a reading says `needs_value_norms`
 
     def zeros(self, *axes: int, dtype: torch.dtype | None = None) -> Tensor:
         return torch.zeros(self.B, self.h, *axes, dtype=dtype or self.dtype, device=self.device)
@@ -59,17 +59,21 @@ class CompiledPass(Protocol):
 
 
 class Reading:
-    """start → add every tile → finish. ``merge`` joins two states that were given different columns of the same rows, or other rows."""
+    """start → add every tile → finish. ``merge`` joins two states that were given different columns of the same rows, or other rows.
+
+    A new reading is a subclass with a ``name``, ``start`` and ``add``; ``merge`` is for `regard.parallel`, ``compiled`` for speed.
+    """
 
     name: str
+    needs_value_norms = False  # whether `Shape.value_norms` is to be set; over several ranks it fills up tile by tile: read it in `add`
 
     def start(self, shape: Shape) -> Any:
         """The state before the first tile: tensors, or a dict, tuple or dataclass of them."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define start(shape); a reading must")
 
     def add(self, state: Any, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
         """Add the weights p and scores s (B, h, l, s) of one tile to the state (s is −∞ where masked)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define add(state, p, s, rows, cols); a reading must")
 
     def compiled(self, run: CompiledPass) -> Callable[[], Any] | None:
         """Ask a compiled pass for this reading: set `run.outputs`, and return what makes the result of them afterwards.
@@ -80,7 +84,7 @@ class Reading:
 
     def merge(self, a: Any, b: Any) -> Any:
         """The state that saw everything a and b saw."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define merge(a, b), which regard.parallel needs")
 
     def finish(self, state: Any) -> Any:
         return state
@@ -493,6 +497,7 @@ class ValueNorm(Reading):
     """Norm-weighted attention ``‖p·v‖ = p‖v‖``: weight on a key whose value is tiny does little (Kobayashi et al. 2020, section 3)."""
 
     name = "value_norm"
+    needs_value_norms = True
 
     def start(self, shape: Shape) -> WeightedTotals:
         assert shape.value_norms is not None

@@ -33,7 +33,11 @@ class Lowered:
 
 
 class Score(nn.Module):
-    """What every score offers. ``score(query, key)`` gives the whole (…, L, S) matrix, for looking at the stage alone."""
+    """What every score offers. ``score(query, key)`` gives the whole (…, L, S) matrix, for looking at the stage alone.
+
+    A new score is a subclass with ``tile``; the other methods make it faster (``lower``, ``prepare``), keep its tiles small (``width``)
+    or check more.
+    """
 
     widens = True  # in half precision, does more than multiply q by k: run it in float32 (dot products accumulate there anyway)
 
@@ -47,7 +51,7 @@ class Score(nn.Module):
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores of prepared queries (…, l, d') against prepared keys (…, s, d'): (…, l, s)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define tile(query, key); a score must")
 
     def prepared(self) -> Prepared:
         """This score for queries and keys that went through `prepare` already: keys of a source that is asked at every step."""

@@ -44,6 +44,8 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
         r"made for queries of 9 and keys of 8 features but got 8 and 8",
     ),
     "gaussian": ((Q, K, K), {"score": regard.Gaussian(torch.ones(3))}, ValueError, r"width has 3 entries but queries and keys have 8"),
+    "a function as score": ((Q, K, K), {"score": lambda q, k: q @ k.mT}, TypeError, r"score is a function; expected a regard score"),
+    "a word as choice": ((Q, K, K), {"choice": "softmax"}, TypeError, r"choice is a str; expected a regard choice"),
     "limit": ((Q, K, K), {"limit_bytes": 10}, MemoryError, r"no kernel fits limit_bytes=10 .*raise the limit or shorten"),
 }
 

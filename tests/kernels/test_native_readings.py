@@ -93,7 +93,9 @@ def test_what_one_pass_cannot_read_is_left_over() -> None:
             state[:, :, rows.start : rows.stop] += p.square().sum(-1)
 
     q = torch.randn(1, 1, 9, 4)
-    readings = (Entropy(), Mine(), TopK(2), TopK(3), Squared())
+    second = TopK(3)
+    second.name = "top3"
+    readings = (Entropy(), Mine(), TopK(2), second, Squared())
     request = Request.of(q, q, q, readings=readings)
     results, left = read(request, torch.logsumexp(q @ q.mT / 2, -1), None)
     assert results.keys() == {"entropy", "top"}

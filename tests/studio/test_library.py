@@ -35,6 +35,15 @@ def test_what_each_is(folders: dict[str, Path]) -> None:
         library.find("x")
 
 
+def test_runs_of_every_task_read_a_text_but_a_readers(tmp_path: Path) -> None:
+    for task in ("reader", "mlm", "one-of-your-own"):
+        (tmp_path / task).mkdir()
+        (tmp_path / task / "run.json").write_text(json.dumps({"regard": "run", "task": task, "config": {}}), encoding="utf-8")
+    library = Library({path.name: path for path in sorted(tmp_path.iterdir())})
+    assert library.names("text") == ["mlm", "one-of-your-own"]
+    assert library.names("other") == ["reader"]
+
+
 def test_weights_that_must_be_unpickled_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a model"):
         check(tmp_path)

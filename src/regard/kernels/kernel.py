@@ -46,7 +46,8 @@ class Kernel(Protocol):
     def reason(self, request: Request) -> str:
         """Why it was picked, in a few words."""
 
-    def run(self, request: Request) -> Result: ...
+    def run(self, request: Request) -> Result:
+        """All that the request asks for (mask, dropout, sinks, readings …) and `refuses` did not decline; the lse where there is one."""
 
 
 __all__ = ["Kernel", "Result", "Selection"]

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ..biases import Bias
-from ..choices import Choice, Sample, Softmax
+from ..choices import Argmax, Choice, Sample, Softmax
 from ..masks import Mask
-from ..readings import Reading, Shape, ValueNorm
+from ..readings import Reading, Shape
 from ..scores import Lowered, Prepared, ScaledDot, Score
 
 
@@ -139,6 +139,7 @@ class Request:
         score, choice, mask, bias = given["score"], given["choice"], given["mask"], given["bias"]
         dropout, generator = given["dropout"], given["generator"]
         check_inputs(query, key, value, score, dropout)
+        check_choice(choice)
         dtype = compute_dtype(value)
         query, key, value = to_compute_dtype(query, key, value, score)
         query, key, value, axes = to_bhld(query, key, value)
@@ -165,7 +166,7 @@ class Request:
             dropout=dropout,
             seed=_seed(generator) if dropout else 0,
             uniform=_uniform(B, h, L, generator, query.device) if isinstance(choice, Sample) else None,
-            readings=tuple(given["readings"]),
+            readings=check_readings(given["readings"]),
             wants_lse=wants_lse,
             kernel=given["kernel"],
             limit_bytes=given["limit_bytes"],
@@ -230,7 +231,7 @@ class Request:
         """What a reading must know before the first tile."""
         dtype = accumulator(self.query.dtype)
         norms = None
-        if any(isinstance(reading, ValueNorm) for reading in self.readings):
+        if any(reading.needs_value_norms for reading in self.readings):
             norms = self.value.detach().to(dtype).norm(dim=-1).repeat_interleave(self.group, 1)
         return Shape(*self.sizes, self.query.device, dtype, norms)
 
@@ -259,9 +260,42 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
         raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"there are {key.shape[-2]} keys but {value.shape[-2]} values; each key needs its value")
+    check_score(score)
     score.check(query.shape[-1], key.shape[-1])
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout is {dropout}; expected 0 ≤ dropout < 1")
+
+
+def check_score(score: Score) -> None:
+    """Refuse what is no score."""
+    if not isinstance(score, Score):
+        raise TypeError(f"score is a {type(score).__name__}; expected a regard score, e.g. regard.Dot(), or a subclass of regard.Score")
+
+
+def check_choice(choice: Choice) -> None:
+    """Refuse what is no choice, and hard choices that kernels do not know."""
+    if not isinstance(choice, Choice):
+        raise TypeError(
+            f"choice is a {type(choice).__name__}; expected a regard choice, e.g. regard.Softmax(), or a subclass of regard.Choice"
+        )
+    if choice.hard and not isinstance(choice, Argmax | Sample):
+        raise TypeError(f"{type(choice).__name__} is a hard choice; kernels pick keys for Argmax and Sample only, so make it a soft one")
+
+
+def check_readings(readings: Sequence[Reading]) -> tuple[Reading, ...]:
+    """The readings as a tuple; each must be one, and no two may have one name, by which they are returned."""
+    if not readings:
+        return ()
+    if isinstance(readings, Reading) or not all(isinstance(reading, Reading) for reading in readings):
+        kinds = type(readings).__name__ if isinstance(readings, Reading) else ", ".join(type(reading).__name__ for reading in readings)
+        raise TypeError(f"readings are {kinds}; expected a list of regard readings, e.g. [regard.Entropy()]")
+    names = [getattr(reading, "name", None) for reading in readings]
+    for reading, name in zip(readings, names, strict=True):
+        if not isinstance(name, str):
+            raise TypeError(f"{type(reading).__name__} has no name; a reading's result is returned by it: set the class attribute `name`")
+    if len(set(names)) < len(names):
+        raise ValueError(f"two readings have one name ({', '.join(map(str, names))}); give the second another, e.g. reading.name = 'top8'")
+    return tuple(readings)
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -406,5 +440,7 @@ __all__ = [
     "Request",
     "accumulator",
     "check_bias",
+    "check_readings",
+    "check_score",
     "with_options",
 ]

@@ -145,7 +145,10 @@ class Mask(ABC):
         if found is not None:
             return found
         where = self.device if device is None else torch.device(device)
-        return self.fill(rows.start, rows.stop, cols.start, cols.stop, L, S, where)
+        filled = self.fill(rows.start, rows.stop, cols.start, cols.stop, L, S, where)
+        if filled.dtype != torch.bool:
+            raise TypeError(f"{type(self).__name__}.fill gave {filled.dtype}; expected torch.bool, True where a key is visible")
+        return filled
 
     def verdict(self, rows: range, cols: range, L: int, S: int) -> Verdict:
         """`tile` without its tensor: "all", "none", or None when only the tensor can tell. The rectangle is never built.

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..attention import Attended, Plan
 from ..biases import Bias
 from ..choices import Softmax
-from ..kernels.request import DEFAULTS, AttentionOptions, Request, accumulator, check_bias, with_options
+from ..kernels.request import DEFAULTS, AttentionOptions, Request, accumulator, check_bias, check_readings, check_score, with_options
 from ..masks import Mask
 from ..readings import Reading
 from ..scores import Lowered, Prepared, Score
@@ -85,7 +85,10 @@ def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObs
     >>> observe(q, q, q, readings=[Entropy()]).readings["entropy"].exp().round().tolist()
     [[[4.0, 4.0, 4.0, 4.0]]]
     """
-    readings = tuple(options.get("readings", ()))
+    readings = check_readings(options.get("readings", ()))
+    for reading in readings:
+        if type(reading).merge is Reading.merge:  # every rank says so, before any waits for another
+            raise TypeError(f"{type(reading).__name__} does not define merge(a, b), by which the ranks' states are joined")
     ring = make_ring(query, key, value, **options)
     output, lse = run(ring)
     results = read(ring, readings, lse.detach()) if readings else {}
@@ -123,6 +126,7 @@ def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingO
     """Check this rank's own call, compare it with the others', and lay out the work."""
     given: dict[str, Any] = {**RING_DEFAULTS, **options}
     score, mask, bias, choice = given["score"], given["mask"], given["bias"], given["choice"]
+    check_score(score)
     if type(choice) is not Softmax:
         raise ValueError(
             f"{type(choice).__name__} cannot be merged block by block; a ring needs Softmax (gather the keys and use regard.attend)"

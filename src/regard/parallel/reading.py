@@ -15,7 +15,7 @@ from torch import Tensor
 from ..choices import Row
 from ..kernels.request import accumulator
 from ..kernels.tiles import Tiles
-from ..readings import Reading, Shape, ValueNorm
+from ..readings import Reading, Shape
 from .exchange import Exchange
 from .ring import Ring
 
@@ -27,7 +27,7 @@ def read(ring: Ring, readings: Sequence[Reading], lse: Tensor) -> dict[str, Any]
     B, h, _, _ = request.sizes
     dtype = accumulator(request.query.dtype)
     norms = None
-    if any(isinstance(reading, ValueNorm) for reading in readings):
+    if any(reading.needs_value_norms for reading in readings):
         norms = torch.zeros(B, h, ring.keys.length, dtype=dtype, device=request.query.device)
     shape = Shape(B, h, ring.queries.length, ring.keys.length, request.query.device, dtype, norms)
     states = [reading.start(shape) for reading in readings]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..kernels.kernel import Result
-from ..kernels.request import Request
+from ..kernels.request import Request, check_readings
 from ..readings import Distance, Entropy, MaxLogit, Pooled, Reading, Received, RowMass, Sink, TopK, ValueNorm
 from .capture.captured import CapturedAttention, execute
 from .capture.model_hooks import LayerCall, ModelHooks
@@ -73,10 +73,7 @@ class watch(ModelHooks):
         if proof not in ("sampled", "full"):
             raise ValueError(f"proof is {proof!r}; pass 'sampled' (128 rows a head) or 'full' (every row)")
         self.uses_regard_kernels = kernel != "own"
-        self._readings = list(default_readings() if readings is None else readings)
-        names = [reading.name for reading in self._readings]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two readings have one name ({', '.join(names)}); give the second another, e.g. reading.name = 'top8'")
+        self._readings = check_readings(default_readings() if readings is None else readings)
         self._layers_wanted = None if layers is None else set(layers)
         self._heads_wanted = None if heads is None else sorted(set(heads))
         self._kernel, self._proof = kernel, proof

@@ -125,8 +125,8 @@ def _run(name: str, path: Path) -> Model:
     card = _card(path)
     task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
     languages = card.languages if card is not None else ()
-    if task != "translation":
-        return Model(name, path, "text" if task in ("lm", "mlm", "classify") else "other", task, True, reads=languages or ("en",))
+    if task != "translation":  # a reader takes a story and a question, every other task a text
+        return Model(name, path, "other" if task == "reader" else "text", task, True, reads=languages or ("en",))
     source = languages[0] if languages else language(name, data.get("config", {}))
     made = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
     return made if card is None else replace(made, lengths=lengths(card), bleu=card.bleu())

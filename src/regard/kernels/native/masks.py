@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...masks import Mask
+from ...masks import MAX_SPANS, Mask
 
 
 def pattern_bytes(mask: Mask, L: int, S: int) -> int:
@@ -31,7 +31,9 @@ def refuses(mask: Mask, L: int, S: int, device: torch.device) -> str | None:
     """Why no compiled kernel can read the mask; None if one can. Nothing larger than the ranges is built, and the mask keeps those."""
     if mask.spans(L, S, device=device) is not None or mask.pattern(L) is not None or pattern_bytes(mask, L, S):
         return None
-    return "the mask needs too many key ranges a row, and no tensor holds its pattern: only Python can say what a tile of it looks like"
+    return (
+        f"the mask has no key ranges (none defined, or over {MAX_SPANS} a row) and no tensor holds its pattern: only Python can fill it in"
+    )
 
 
 def kernel_mask(mask: Mask, L: int, S: int, device: torch.device) -> Tensor:
