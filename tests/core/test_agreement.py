@@ -30,7 +30,11 @@ def bounds(case: Case, truth: Case) -> tuple[Tensor, Tensor]:
         magnitude = Case(truth.seed, truth.query, truth.key, truth.value.abs(), truth.options).run("reference").output
         scores = _largest_score(truth)
     unit = 8 * eps(case.query.dtype) * (1 + scores)
-    return unit * magnitude + torch.finfo(case.query.dtype).tiny, unit
+    # A weight below the smallest normal number may become zero.
+    flushed = torch.finfo(case.query.dtype).tiny * (
+        1 + case.key.shape[2] * (float(case.value.detach().abs().max()) if case.value.numel() else 0.0)
+    )
+    return unit * magnitude + flushed, unit
 
 
 @torch.no_grad()
