@@ -170,7 +170,7 @@ def _candidates(opened: Any, inputs: Any, logits: Tensor | None, query: int | No
 
 
 def _piece(opened: Any, inputs: Any, number: int) -> str:
-    from ....sight.views.token_display import read_pieces
+    from ....sight.views.token_display import display_tokens
 
     one = torch.tensor([[number]])
     made = (
@@ -180,7 +180,7 @@ def _piece(opened: Any, inputs: Any, number: int) -> str:
         if isinstance(inputs, dict)
         else (*inputs[:2], one)
     )
-    return read_pieces(opened.tokens(made)[0][0])[0].text
+    return display_tokens(opened.tokens(made)[0][0])[0].text
 
 
 def _number(value: float) -> float | None:
