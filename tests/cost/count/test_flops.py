@@ -31,7 +31,7 @@ def _counted(run: Callable[[], Any]) -> tuple[int, Any]:
 def test_a_tiny_model_by_hand() -> None:
     """1 layer, width 4, 2 heads of 2, MLP of 8, vocabulary 5; 2 sequences of 3 tokens, all read out."""
     tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5, mlp_width=8)
-    work = flops(tiny, Step(batch=2, new=3, seen=3, logits=3))
+    work = flops(tiny, Step(batch=2, new=3, context=3, logits=3))
     assert {part: count.value for part, count in work.items()} == {
         "query": 2 * 6 * 16,
         "key": 2 * 6 * 16,
@@ -42,15 +42,15 @@ def test_a_tiny_model_by_hand() -> None:
         "scores": 2 * 2 * 6 * 2 * 2,  # 1 + 2 + 3 pairs a head, heads 2, width 2, batch 2
         "weighted sum": 2 * 2 * 6 * 2 * 2,
     }
-    dense = flops(tiny, Step(batch=2, new=3, seen=3, logits=3), "dense")
+    dense = flops(tiny, Step(batch=2, new=3, context=3, logits=3), "dense")
     assert dense["scores"].value == 2 * 2 * 9 * 2 * 2
-    last = flops(tiny, Step(batch=2, new=3, seen=3, logits=1))
+    last = flops(tiny, Step(batch=2, new=3, context=3, logits=1))
     assert last["unembedding"].value == 2 * 2 * 20
 
 
 def test_training_is_three_forwards_and_the_streamed_scores_once_more() -> None:
     tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5)
-    step = Step(batch=1, new=3, seen=3, logits=3)
+    step = Step(batch=1, new=3, context=3, logits=3)
     forward, train = flops(tiny, step), training_flops(tiny, step)
     assert train["mlp"].value == 3 * forward["mlp"].value
     assert train["scores, again"].value == forward["scores"].value

@@ -10,7 +10,7 @@ _TINY = Architecture("tiny", layers=2, width=4, heads=2, kv_heads=1, vocabulary=
 
 
 def test_the_traffic_of_a_decode_step_by_hand() -> None:
-    moved = traffic(_TINY, Workload(batch=3, context=10, dtype="bf16"), Step(batch=3, new=1, seen=10, logits=1))
+    moved = traffic(_TINY, Workload(batch=3, context=10, dtype="bf16"), Step(batch=3, new=1, context=10, logits=1))
     layer = 4 * 4 + 2 * 4 * 2 + 4 * 4 + 2 * 4 * 8  # query, key and value, output, MLP
     assert moved["weights"].value == 2 * (2 * layer + 5 * 4)  # and the embedding, read to make the logits
     assert moved["cache, read"].value == 2 * 3 * 9 * (2 * 2) * 2  # layers, batch, tokens, key and value of one head of 2, bytes

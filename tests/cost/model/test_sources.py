@@ -123,7 +123,7 @@ def test_wrong_workloads(given: dict[str, Any], message: str) -> None:
 
 
 def test_a_context_beyond_learned_positions_is_refused() -> None:
-    with pytest.raises(ConfigError, match="context is 4,096; gpt2 has learned positions for 1,024 only"):
+    with pytest.raises(ConfigError, match="context is 4,096; gpt2 has learned positions for 1,024 tokens only"):
         plan("gpt2", Workload(context=4096))
     with pytest.raises(ConfigError, match="generate is 1024; expected fewer"):
         plan("gpt2", Workload(generate=1024))
@@ -135,7 +135,7 @@ def test_every_number_of_a_plan_explains_itself() -> None:
         if isinstance(value, dict):
             if {"value", "formula", "numbers"} <= value.keys():
                 return [value]
-            return [found for item in value.values() for found in quantities(item)]
+            return [quantity for item in value.values() for quantity in quantities(item)]
         return []
 
     found = quantities(plan("gemma-2-2b", Workload(context=5000)).to_dict())

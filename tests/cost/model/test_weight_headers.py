@@ -117,11 +117,11 @@ def test_a_gguf_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a whole safetensors file"),
+        (b"", "is damaged or not a safetensors file"),
         (b"\xff" * 16, "not a safetensors file: its header would be"),
-        ((5).to_bytes(8, "little") + b"{bad}", "not a whole safetensors file"),
-        ((11).to_bytes(8, "little") + b'{"w": "bad"', "not a whole safetensors file"),
-        ((12).to_bytes(8, "little") + b'{"w": "bad"}', "not a whole safetensors file"),
+        ((5).to_bytes(8, "little") + b"{bad}", "is damaged or not a safetensors file"),
+        ((11).to_bytes(8, "little") + b'{"w": "bad"', "is damaged or not a safetensors file"),
+        ((12).to_bytes(8, "little") + b'{"w": "bad"}', "is damaged or not a safetensors file"),
     ],
 )
 def test_broken_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:
