@@ -79,7 +79,8 @@ def _print(console: Console, title: str, table: Table) -> None:
 
 def _shape(a: Architecture) -> str:
     layers = f"{a.encoder_layers} + {a.layers} layers" if a.encoder_layers else f"{a.layers} layers"
-    heads = f"{a.heads} heads of {a.head_dim}" + (f", {a.kv_heads} key-value heads" if a.kv_heads != a.heads else "")
+    key_value = "" if a.kv_heads == a.heads else f", {a.kv_heads} key-value head" + ("s" if a.kv_heads > 1 else "")
+    heads = f"{a.heads} heads of {a.head_dim}{key_value}"
     return f"{layers}, width {a.width:,}, {heads}, vocabulary {a.vocabulary:,}"
 
 
