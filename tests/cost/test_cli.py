@@ -141,8 +141,8 @@ def test_help_and_the_group_within_the_whole_command() -> None:
     import typer
 
     assert "compare" in _run("--help").stdout
-    whole = typer.Typer()
-    whole.add_typer(app, name="plan")
-    whole.command("other")(lambda: None)
-    result = CliRunner().invoke(whole, ["plan", "gpt2", "--json", _QUIET])
+    command = typer.Typer()
+    command.add_typer(app, name="plan")
+    command.command("other")(lambda: None)
+    result = CliRunner().invoke(command, ["plan", "gpt2", "--json", _QUIET])
     assert json.loads(result.stdout)["total"]["value"] == 124_439_808

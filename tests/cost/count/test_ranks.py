@@ -12,7 +12,7 @@ from regard.models.published.architecture import Architecture
 
 TINY = Architecture("tiny", layers=3, width=64, heads=4, kv_heads=2, vocabulary=100)
 FAST = Machine("given", flops=1e12, bandwidth=1e11)
-GIVEN = ["llama-3-8b", "--context", "1048576", "--peak-tflops", "400", "--bandwidth", "3350"]
+COMMAND = ["llama-3-8b", "--context", "1048576", "--peak-tflops", "400", "--bandwidth", "3350"]
 
 
 def test_a_ring_waits_only_if_sending_takes_longer_than_computing():
@@ -22,10 +22,10 @@ def test_a_ring_waits_only_if_sending_takes_longer_than_computing():
 
 
 def test_forward_sends_each_block_to_every_other_rank():
-    found = spread(TINY, Workload(batch=2, context=4096, dtype="fp32"), machine=FAST, ranks=4, link=1e9)
+    predicted = spread(TINY, Workload(batch=2, context=4096, dtype="fp32"), machine=FAST, ranks=4, link=1e9)
     block = 2 * 1024 * (2 * 16 * 2) * 4  # batch · tokens of a rank · keys and values · bytes
-    assert found.bytes_sent.value == 3 * 3 * block  # layers · other ranks
-    assert found.tokens == 1024
+    assert predicted.bytes_sent.value == 3 * 3 * block  # layers · other ranks
+    assert predicted.tokens == 1024
 
 
 def test_training_sends_blocks_twice_their_gradients_and_the_weights():
@@ -43,12 +43,12 @@ def test_training_sends_blocks_twice_their_gradients_and_the_weights():
 
 
 def test_a_window_is_sent_to_its_neighbours_only():
-    near = Architecture("near", layers=3, width=64, heads=4, vocabulary=100, windows=(200, 200, 200))
+    windowed = Architecture("near", layers=3, width=64, heads=4, vocabulary=100, windows=(200, 200, 200))
     work = Workload(context=4096, dtype="fp32")
-    all_of_it = spread(TINY, work, machine=FAST, ranks=8, link=1e9)
-    found = spread(near, work, machine=FAST, ranks=8, link=1e9)
-    assert found.bytes_sent.value == 3 * 1 * 512 * (2 * 16 * 4) * 4  # one neighbour
-    assert found.bytes_sent.value < all_of_it.bytes_sent.value
+    full_attention = spread(TINY, work, machine=FAST, ranks=8, link=1e9)
+    predicted = spread(windowed, work, machine=FAST, ranks=8, link=1e9)
+    assert predicted.bytes_sent.value == 3 * 1 * 512 * (2 * 16 * 4) * 4  # one neighbour
+    assert predicted.bytes_sent.value < full_attention.bytes_sent.value
 
 
 def test_activations_fall_with_the_ranks_and_a_slow_link_takes_longer():
@@ -70,9 +70,9 @@ def test_what_cannot_be_sharded_is_refused():
 
 
 def test_a_million_tokens_on_64_accelerators_from_the_command_line():
-    done = CliRunner().invoke(app, [*GIVEN, "--train", "--checkpointing", "--fsdp", "--ranks", "64", "--link", "50", "--json"])
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.output)["ranks"]
+    result = CliRunner().invoke(app, [*COMMAND, "--train", "--checkpointing", "--fsdp", "--ranks", "64", "--link", "50", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.output)["ranks"]
     assert [row["ranks"] for row in rows] == [1, 2, 4, 8, 16, 32, 64]
     assert rows[-1]["tokens"] == 16_384
     peaks = [sum(part["value"] for part in row["memory"].values()) for row in rows]
@@ -81,9 +81,9 @@ def test_a_million_tokens_on_64_accelerators_from_the_command_line():
 
 
 def test_ranks_need_a_link():
-    done = CliRunner().invoke(app, [*GIVEN, "--ranks", "4"])
-    assert done.exit_code == 2
-    assert "--ranks needs --link" in done.output
-    shown = CliRunner().invoke(app, [*GIVEN, "--ranks", "4", "--link", "50", "--explain"], env={"COLUMNS": "200"})
-    assert "sent per rank with 4 ranks, bytes" in shown.output
-    assert "(ranks − 1)" in shown.output
+    result = CliRunner().invoke(app, [*COMMAND, "--ranks", "4"])
+    assert result.exit_code == 2
+    assert "--ranks needs --link" in result.output
+    result = CliRunner().invoke(app, [*COMMAND, "--ranks", "4", "--link", "50", "--explain"], env={"COLUMNS": "200"})
+    assert "sent per rank with 4 ranks, bytes" in result.output
+    assert "(ranks − 1)" in result.output

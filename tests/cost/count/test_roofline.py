@@ -1,4 +1,4 @@
-"""Traffic by hand, and which roof binds."""
+"""Memory traffic against hand counts, and which bound applies."""
 
 import pytest
 
@@ -25,9 +25,9 @@ def test_a_window_bounds_what_is_read() -> None:
 
 def test_few_tokens_touch_few_experts() -> None:
     a = Architecture("mix", layers=1, width=4, heads=2, vocabulary=5, experts=8, active_experts=2, expert_width=6, head="none")
-    one = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 1, 9, 1))["weights"].value
-    many = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 9, 9, 1))["weights"].value
-    assert many - one == 4 * (8 - 2) * 2 * 4 * 6  # six experts more, two maps each, in bytes
+    one_token = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 1, 9, 1))["weights"].value
+    nine_tokens = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 9, 9, 1))["weights"].value
+    assert nine_tokens - one_token == 4 * (8 - 2) * 2 * 4 * 6  # six experts more, two matrices each, in bytes
 
 
 def test_decoding_is_bound_by_memory_and_a_long_prompt_by_arithmetic() -> None:
