@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from regard.cost.measure.peak import RETURNING
+from regard.cost.measure.peak import ALLOCATOR_SETTINGS
 
 HEADS, WIDTH = 4, 64
 
@@ -149,7 +149,7 @@ def worker(what: str, size: int) -> None:
 def start(what: str, size: int, ranks: int) -> list[dict[str, float]]:
     """What every rank found."""
     with tempfile.TemporaryDirectory() as folder:
-        given = {"OMP_NUM_THREADS": "1", "WORLD_SIZE": str(ranks), "RING_STORE": f"{folder}/store", **RETURNING}
+        given = {"OMP_NUM_THREADS": "1", "WORLD_SIZE": str(ranks), "RING_STORE": f"{folder}/store", **ALLOCATOR_SETTINGS}
         started = [
             subprocess.Popen(
                 [sys.executable, __file__, "--worker", what, str(size)],

@@ -66,7 +66,7 @@ _EXPERTS = {"deepseek_v3", "gpt_oss", "mixtral", "qwen2_moe"}
 
 @pytest.fixture(scope="session")
 def tiny_model() -> Callable[..., Any]:
-    """A tiny causal model of a family: dense attention unless asked otherwise, experts one by one, no dropout."""
+    """Return a function that builds a tiny causal model of a family: eager attention by default, eager experts, no dropout."""
     import logging
 
     import torch

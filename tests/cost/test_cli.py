@@ -1,4 +1,4 @@
-"""`regard plan` as typed."""
+"""The `regard plan` command."""
 
 import json
 from pathlib import Path
@@ -77,13 +77,13 @@ def test_compare() -> None:
 
 
 def test_measure_prints_prediction_measurement_and_ratio() -> None:
-    found = json.loads(_run("measure", "--json", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout)
-    points = [point for curve in (*found["times"], *found["bytes"]) for point in curve["points"]]
+    growth = json.loads(_run("measure", "--json", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout)
+    points = [point for curve in (*growth["times"], *growth["bytes"]) for point in curve["points"]]
     assert all({"tokens", "measured", "predicted", "ratio"} <= point.keys() for point in points)
-    assert found["formulas"]["they are equal at N"] == "2 · d_model = 2 · 32 = 64"
-    shown = _run("measure", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout
+    assert growth["formulas"]["they are equal at N"] == "2 · d_model = 2 · 32 = 64"
+    output = _run("measure", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout
     for word in ("predicted", "measured", "ratio", "recurrence", "O(N·d²)"):
-        assert word in shown
+        assert word in output
 
 
 def test_weights_beside_their_config(tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_a_picture_of_growth(tmp_path: Path, ending: str) -> None:
         (["zzzzzz", _QUIET], "no model is called 'zzzzzz'; give a preset's name"),
         (["./nowhere/config.json", _QUIET], "does not exist"),
         (["gpt2", "--dtype", "bf61", _QUIET], "unknown dtype 'bf61'; did you mean bf16"),
-        (["gpt2", "--context", "9999", _QUIET], "learned positions for 1,024 only"),
+        (["gpt2", "--context", "9999", _QUIET], "learned positions for 1,024 tokens only"),
         (["gpt2", "--peak-tflops", "100"], "needs both --peak-tflops and --bandwidth"),
         (["gpt2", _QUIET, "--picture", "x.gif"], "a figure is saved as .svg, .png, .pdf"),
         (["compare", "gpt2", "gpt9"], "no model is called 'gpt9'"),
         (["measure", "--sizes", "512,256"], "three or more rising whole numbers"),
     ],
 )
-def test_mistakes_are_told_and_end_with_2(arguments: list[str], message: str) -> None:
+def test_errors_end_with_code_2(arguments: list[str], message: str) -> None:
     result = _run(*arguments, code=2)
     assert message in result.stderr
     assert "Traceback" not in result.output
@@ -141,8 +141,8 @@ def test_help_and_the_group_within_the_whole_command() -> None:
     import typer
 
     assert "compare" in _run("--help").stdout
-    whole = typer.Typer()
-    whole.add_typer(app, name="plan")
-    whole.command("other")(lambda: None)
-    result = CliRunner().invoke(whole, ["plan", "gpt2", "--json", _QUIET])
+    command = typer.Typer()
+    command.add_typer(app, name="plan")
+    command.command("other")(lambda: None)
+    result = CliRunner().invoke(command, ["plan", "gpt2", "--json", _QUIET])
     assert json.loads(result.stdout)["total"]["value"] == 124_439_808

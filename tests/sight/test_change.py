@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from regard.models import Gpt, GptConfig
 from regard.sight import change, label_heads, watch
-from regard.sight.labels import LABELS, repeated
+from regard.sight.labels import LABELS, repeated_tokens
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
 transformers.logging.set_verbosity_error()
 
 
-class One(nn.Module):
-    """Attention with queries, keys and values given: nothing but the heads' own outputs comes out."""
+class CausalAttention(nn.Module):
+    """Causal attention without projections: the output is the heads' own."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -28,8 +28,8 @@ class One(nn.Module):
 def by_hand(q: Tensor, k: Tensor, v: Tensor, *, temperature: float = 1.0, forget: int = 0, window: int | None = None) -> Tensor:
     s = (q @ k.mT) / math.sqrt(q.shape[-1]) / temperature
     i, j = torch.arange(q.shape[2])[:, None], torch.arange(q.shape[2])
-    may = (j <= i) & (j >= forget) & ((i - j) <= (q.shape[2] if window is None else window))
-    return s.masked_fill(~may, -math.inf).softmax(-1).nan_to_num(0) @ v
+    visible = (j <= i) & (j >= forget) & ((i - j) <= (q.shape[2] if window is None else window))
+    return s.masked_fill(~visible, -math.inf).softmax(-1).nan_to_num(0) @ v
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, *, temperature: float = 1.0, forget
 )
 def test_changes(edit: Any, expected: Any) -> None:
     torch.manual_seed(0)
-    model, (q, k, v) = One(), (torch.randn(2, 3, 7, 8) for _ in range(3))
+    model, (q, k, v) = CausalAttention(), (torch.randn(2, 3, 7, 8) for _ in range(3))
     plain = model(q, k, v)
     with change(model) as c, watch(model) as seen:
         edit(c.layer(0).head(1))
-        found = model(q, k, v)
-    wanted = expected(q, k, v)
-    assert torch.allclose(found[:, 1], wanted[:, 1], atol=1e-5)
-    assert torch.allclose(found[:, [0, 2]], plain[:, [0, 2]], atol=1e-5)
+        changed = model(q, k, v)
+    by_formula = expected(q, k, v)
+    assert torch.allclose(changed[:, 1], by_formula[:, 1], atol=1e-5)
+    assert torch.allclose(changed[:, [0, 2]], plain[:, [0, 2]], atol=1e-5)
     assert seen[0].proof.holds
     with change(model) as c:
         edit(c.layer(0))
-        assert torch.allclose(model(q, k, v), wanted, atol=1e-5)
+        assert torch.allclose(model(q, k, v), by_formula, atol=1e-5)
     assert torch.equal(model(q, k, v), plain)
 
 
@@ -65,10 +65,10 @@ def test_multihead_with_weights_is_changed_too() -> None:
     plain, _ = model(x, x, x)
     with change(model) as c:
         c.layer(0).forget(first=1)
-        found, weights = model(x, x, x, average_attn_weights=False)
+        changed, weights = model(x, x, x, average_attn_weights=False)
     assert float(weights[..., 0].detach().abs().max()) == 0
     assert torch.allclose(weights.sum(-1), torch.ones(1, 2, 5))
-    assert not torch.allclose(found, plain)
+    assert not torch.allclose(changed, plain)
 
 
 def llama() -> Any:
@@ -97,8 +97,8 @@ def test_effect_on_a_transformers_model() -> None:
         effect = c.effect(inputs)
         assert torch.allclose(model(**inputs).logits[keep.bool()], after.logits[keep.bool()], atol=1e-5)
     assert torch.equal(model(**inputs).logits, before.logits)
-    was, now = before.logits.double().log_softmax(-1), after.logits.double().log_softmax(-1)
-    kl = (was.exp() * (was - now)).sum(-1)
+    p, q = before.logits.double().log_softmax(-1), after.logits.double().log_softmax(-1)
+    kl = (p.exp() * (p - q)).sum(-1)
     assert effect.kl is not None
     assert effect.cosine is not None
     assert torch.allclose(effect.kl[keep.bool()], kl[keep.bool()], atol=1e-6)
@@ -111,29 +111,29 @@ def test_effect_on_a_transformers_model() -> None:
 @torch.no_grad()
 def test_importance_and_layers_by_name() -> None:
     model = llama()
-    model.model.layers[2].self_attn.o_proj.weight[:, 8:16] = 0  # head 2.1 says nothing
+    model.model.layers[2].self_attn.o_proj.weight[:, 8:16] = 0  # head 2.1 has no effect
     inputs = {"input_ids": torch.randint(3, 97, (1, 8))}
     with change(model) as c:
-        found = c.importance(inputs, progress=False)
+        importance = c.importance(inputs, progress=False)
         c.layer("model.layers.0.self_attn").mute()
         assert c.effect(inputs).mean_kl > 0
         c.layer(9).mute()
-        with pytest.raises(IndexError, match=r"no such layer was run: 9; the model has layers 0 … 2"):
+        with pytest.raises(IndexError, match=r"changed layers that never ran: 9; the model ran layers 0 … 2"):
             c.effect(inputs)
         c.clear()
         c.layer(0).head(4).mute()
         with pytest.raises(IndexError, match="has heads 0 … 3"):
             c.effect(inputs)
         c.clear()
-    assert len(found.effects) == 12
-    assert found.ranked()[-1][:2] == (2, 1)
-    assert found.effects[2, 1].mean_kl == pytest.approx(0, abs=1e-9)
-    assert found.ranked()[0][2] > 0
-    assert "layer.head" in str(found)
+    assert len(importance.effects) == 12
+    assert importance.ranked()[-1][:2] == (2, 1)
+    assert importance.effects[2, 1].mean_kl == pytest.approx(0, abs=1e-9)
+    assert importance.ranked()[0][2] > 0
+    assert "layer.head" in str(importance)
 
 
 def test_changes_that_never_ran_warn() -> None:
-    model = One()
+    model = CausalAttention()
     c = change(model)
     c.layer(4).mute()
 
@@ -141,15 +141,15 @@ def test_changes_that_never_ran_warn() -> None:
         with c:
             model(*(torch.randn(1, 1, 3, 4) for _ in range(3)))
 
-    with pytest.warns(UserWarning, match="no such layer"):
+    with pytest.warns(UserWarning, match="layers that never ran: 4"):
         run()
     for wrong in (lambda h: h.temperature(0), lambda h: h.forget(0), lambda h: h.window(-1)):
         with pytest.raises(ValueError):
             wrong(change(model).layer(0))
 
 
-class Made(nn.Module):
-    """Four heads by construction: previous token, first token, induction, all alike."""
+class HandMadeHeads(nn.Module):
+    """Four heads by construction: previous token, first token, induction, uniform."""
 
     class config:
         vocabulary = 60
@@ -171,7 +171,7 @@ class Made(nn.Module):
 
 
 def test_labels_of_heads_made_by_hand() -> None:
-    labels = label_heads(Made(), length=20)
+    labels = label_heads(HandMadeHeads(), length=20)
     strongest = [pairs[0][0] for pairs in labels.of(0).values()]
     assert strongest == ["previous token", "sink", "induction", "uniform"]
     scores = labels.scores[0]
@@ -194,22 +194,22 @@ def test_label_scores_are_those_of_the_eager_weights(kind: str) -> None:
         small = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
         model = transformers.BertModel(transformers.BertConfig(**small, initializer_range=0.3)).eval()
     labels = label_heads(model, length=12)
-    ids, n = repeated(model, 12, 4, 0)
+    ids, n = repeated_tokens(model, 12, 4, 0)
     model.set_attn_implementation("eager")
     weights = model(ids, output_attentions=True).attentions
-    L, here = 2 * n + 1, torch.arange(2 * n + 1)
+    L, position = 2 * n + 1, torch.arange(2 * n + 1)
     for layer, p in enumerate(weights):
         scores = labels.scores[layer]
-        previous = p[:, :, here[1:], here[:-1]].mean((0, 2))
+        previous = p[:, :, position[1:], position[:-1]].mean((0, 2))
         assert torch.allclose(torch.tensor(scores["previous token"]), previous, atol=1e-5)
         assert torch.allclose(torch.tensor(scores["sink"]), p[:, :, 1:, 0].mean((0, 2)), atol=1e-5)
         same = (ids[:, :, None] == ids[:, None, :]) & ~torch.eye(L, dtype=torch.bool)
         duplicate = (p * same[:, None]).sum(-1)[..., n + 1 :].mean((0, 2))
         assert torch.allclose(torch.tensor(scores["duplicate token"]), duplicate, atol=1e-5)
-        near = (((here[:, None] - here).abs() <= 4) & (here[:, None] - here != 1)).float()
-        assert torch.allclose(torch.tensor(scores["local"]), (p * near).sum(-1).mean((0, 2)), atol=1e-5)
+        local = (((position[:, None] - position).abs() <= 4) & (position[:, None] - position != 1)).float()
+        assert torch.allclose(torch.tensor(scores["local"]), (p * local).sum(-1).mean((0, 2)), atol=1e-5)
         if kind == "llama":
-            induction = p[:, :, here[n + 1 :], here[n + 1 :] - n + 1].mean((0, 2))
+            induction = p[:, :, position[n + 1 :], position[n + 1 :] - n + 1].mean((0, 2))
             assert torch.allclose(torch.tensor(scores["induction"]), induction, atol=1e-5)
         else:
             assert all(math.isnan(x) for x in scores["induction"])
@@ -219,14 +219,14 @@ def test_label_scores_are_those_of_the_eager_weights(kind: str) -> None:
 
 def test_labels_need_a_text() -> None:
     with pytest.raises(ValueError, match="no vocabulary"):
-        label_heads(One())
+        label_heads(CausalAttention())
     model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=1, context=6))
     with pytest.raises(ValueError, match="too few"):
         label_heads(model)
 
 
 @torch.no_grad()
-def test_labels_travel_with_a_sighting() -> None:
+def test_labels_are_copied_to_a_sighting() -> None:
     model = llama()
     labels = label_heads(model, length=12, least=0.05)
     with watch(model) as seen:

@@ -1,4 +1,4 @@
-"""`regard look`: what it prints, what it writes, how it says no."""
+"""`regard look`: what it prints, the files it writes, its errors."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def tokenizer() -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     vocabulary = {word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", *WORDS, *(f"w{i}" for i in range(80))])}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    word_tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+        tokenizer_object=word_tokenizer, unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>"
     )
 
 
@@ -86,7 +86,7 @@ def test_a_file_longer_than_the_model_reads(folder: Path, tmp_path: Path) -> Non
     assert "reading the first 32 of 80 tokens" in result.output
     assert "32 × 32 tokens" in result.stdout
     assert "unwatched" not in result.stdout
-    assert "sdpa, read beside it" in result.stdout
+    assert "sdpa; readings by" in result.stdout
     assert "8 × 8 tokens" in run(folder, "--file", text, "--tokens", 8, "--no-labels").stdout
 
 
@@ -97,21 +97,21 @@ def test_drawing_in_the_terminal(folder: Path) -> None:
     assert "国" in result.stdout[len(plain) - 20 :]
     assert "国" not in plain
     assert "give a layer and a head" in run(folder, "--text", "我", "--no-labels", "--head", "first").output
-    assert "was not seen" in run(folder, "--text", "我", "--no-labels", "--head", "9.0").output
+    assert "was not recorded" in run(folder, "--text", "我", "--no-labels", "--head", "9.0").output
 
 
-def test_nothing_seen_is_an_answer_of_its_own(tmp_path: Path) -> None:
+def test_exit_code_1_if_nothing_could_be_captured(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = transformers.BloomConfig(vocab_size=100, hidden_size=32, n_layer=1, n_head=4, architectures=["BloomModel"])
     transformers.BloomModel(config).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     result = run(tmp_path, "--text", "我 爱 中 国", "--no-labels", "--out", tmp_path / "r.json")
     assert result.exit_code == 1
-    assert "NOT SEEN: h.0.self_attention (BloomAttention)" in result.stderr
+    assert "NOT CAPTURED: h.0.self_attention (BloomAttention)" in result.stderr
     assert not (tmp_path / "r.json").exists()
 
 
-def test_an_encoder_decoder_says_it_itself(tmp_path: Path) -> None:
+def test_an_encoder_decoder(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = transformers.T5Config(
         vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, decoder_start_token_id=0, architectures=["T5Model"]
@@ -174,8 +174,8 @@ def test_looking_needs_nothing_optional_to_import() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_it_says_no(folder: Path, tmp_path: Path) -> None:
-    for arguments, why in [
+def test_errors(folder: Path, tmp_path: Path) -> None:
+    for arguments, message in [
         ((folder,), "--text"),
         ((folder, "--text", "the", "--file", folder / "config.json"), "--text"),
         ((folder, "--text", "the", "--out", "r.docx"), "a report ends in"),
@@ -185,7 +185,7 @@ def test_it_says_no(folder: Path, tmp_path: Path) -> None:
     ]:
         result = run(*arguments)
         assert result.exit_code == 2
-        assert why in result.output
+        assert message in result.output
     config = transformers.ViTConfig(
         hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64, image_size=16, patch_size=4
     )

@@ -1,4 +1,4 @@
-"""Proof, exact zoom, rollout, tables, files, comparison."""
+"""Sightings: proof, recomputed weights, rollout, tables, files, comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.choices import Softmax, Sparsemax
 from regard.kernels.request import Request
 from regard.models import Gpt, GptConfig
 from regard.sight import Sighting, watch
-from regard.sight.proof import prove, sample
+from regard.sight.proof import prove, sample_rows
 
 
 def gpt(seed: int = 0) -> Gpt:
@@ -37,21 +37,21 @@ def ids(length: int = 20) -> Tensor:
 @pytest.fixture(scope="module")
 def seen() -> Sighting:
     model = gpt()
-    with torch.no_grad(), watch(model) as found:
+    with torch.no_grad(), watch(model) as sighting:
         model(ids())
-    return found
+    return sighting
 
 
 @pytest.mark.parametrize("spoiled", ["nothing", "lse", "output", "mass"])
 @pytest.mark.parametrize("sinks", [False, True])
-def test_the_proof_notices(spoiled: str, sinks: bool) -> None:
+def test_the_proof_detects_wrong_numbers(spoiled: str, sinks: bool) -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 30, 8) for _ in range(3))
     choice = Softmax(sinks=torch.tensor([0.5, -1.0, 2.0])) if sinks else Softmax()
     spec = Request.of(q, k, v, mask=causal() & padding([30, 20]), choice=choice, wants_lse=True)
-    found = regard.observe(q, k, v, mask=spec.mask, choice=choice, readings=[regard.Rows(list(range(30)))])
-    assert found.lse is not None
-    mass, lse, output = found.readings["rows"].sum(-1), found.lse.clone(), found.output.clone()
+    observed = regard.observe(q, k, v, mask=spec.mask, choice=choice, readings=[regard.Rows(list(range(30)))])
+    assert observed.lse is not None
+    mass, lse, output = observed.readings["rows"].sum(-1), observed.lse.clone(), observed.output.clone()
     if spoiled == "lse":
         lse[1, 2, 29] += 1e-2
     if spoiled == "output":
@@ -67,45 +67,45 @@ def test_the_proof_notices(spoiled: str, sinks: bool) -> None:
         assert proof.output_error == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_a_false_proof_is_loud(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = sys.modules[watch.__module__]
-    monkeypatch.setattr(room, "prove", lambda *a, **k: dataclasses.replace(prove(*a, **k), holds=False))
+def test_a_proof_that_does_not_hold_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch_module = sys.modules[watch.__module__]
+    monkeypatch.setattr(watch_module, "prove", lambda *a, **k: dataclasses.replace(prove(*a, **k), holds=False))
     with pytest.warns(UserWarning, match="does not hold"):
-        look(gpt())
+        watched_once(gpt())
 
 
-def look(model: Gpt) -> Sighting:
-    with watch(model) as found:
+def watched_once(model: Gpt) -> Sighting:
+    with watch(model) as sighting:
         model(ids(4))
-    return found
+    return sighting
 
 
 def test_sampled_rows_are_spread_and_fixed() -> None:
-    rows = sample(10_000)
+    rows = sample_rows(10_000)
     assert len(rows) == 128
     assert (rows[0], rows[-1]) == (0, 9_999)
-    assert rows == sample(10_000)
-    assert sample(130)[:3] == [0, 1, 2]
+    assert rows == sample_rows(10_000)
+    assert sample_rows(130)[:3] == [0, 1, 2]
 
 
 def test_empty_rows_and_other_choices_hold() -> None:
     torch.manual_seed(0)
     layer = regard.MultiHeadAttention(16, heads=2, choice=Sparsemax()).eval()
     x = torch.randn(1, 6, 16)
-    with watch(layer) as found:
+    with watch(layer) as seen:
         layer(x, mask=causal() & padding([4], side="left"))
-    assert found[0].proof.holds
-    assert found[0].readings["entropy"][0, :, :2].abs().max() == 0
-    tile = found.head(0, 1).tile()
+    assert seen[0].proof.holds
+    assert seen[0].readings["entropy"][0, :, :2].abs().max() == 0
+    tile = seen.head(0, 1).tile()
     assert tile[:2].abs().max() == 0
     assert torch.allclose(tile[2:].sum(-1), torch.ones(4))
 
 
-def test_exact_zoom(seen: Sighting) -> None:
+def test_recomputed_weights(seen: Sighting) -> None:
     model = gpt()
-    _, asked = model.observe(ids(), readings=[regard.Rows(list(range(20)))])
+    _, observed = model.observe(ids(), readings=[regard.Rows(list(range(20)))])
     for layer in range(3):
-        rows = asked[layer].readings["rows"]
+        rows = observed[layer].readings["rows"]
         tile = seen.head(layer, 3).tile(rows=slice(5, 9), cols=slice(-7, None), batch=1)
         assert torch.allclose(tile, rows[1, 3, 5:9, -7:], atol=1e-6)
         assert torch.allclose(seen.head(layer, 0).tile(slice(None, None, 2)), rows[0, 0, ::2], atol=1e-6)
@@ -113,20 +113,20 @@ def test_exact_zoom(seen: Sighting) -> None:
     assert seen.kept_bytes >= 3 * 2 * (2 * 20 * 32 * 4)
 
 
-def test_keeping_has_a_price_and_a_limit() -> None:
+def test_queries_and_keys_are_kept_up_to_a_limit() -> None:
     model = gpt()
-    with watch(model, keep=2 * 20 * 32 * 2 * 4 + 2 * 4 * 20 * 4) as found:
+    with watch(model, keep=2 * 20 * 32 * 2 * 4 + 2 * 4 * 20 * 4) as seen:
         model(ids())
-    assert [one.kept is not None for one in found] == [True, False, False]
+    assert [one.kept is not None for one in seen] == [True, False, False]
     with pytest.raises(ValueError, match="keep=True"):
-        found.head(1, 0).tile()
-    with watch(model, keep=False) as found:
+        seen.head(1, 0).tile()
+    with watch(model, keep=False) as seen:
         model(ids())
-    assert found.kept_bytes == 0
+    assert seen.kept_bytes == 0
 
 
 class Largest(regard.Reading):
-    """A reading of a user's own: the largest weight of each row."""
+    """A user-defined reading: the largest weight of each row."""
 
     name = "largest"
 
@@ -141,15 +141,15 @@ class Largest(regard.Reading):
         return torch.maximum(a, b)
 
 
-def test_readings_of_ones_own(seen: Sighting) -> None:
+def test_user_defined_readings(seen: Sighting) -> None:
     model = gpt()
-    with watch(model, [regard.Rows([0, -1]), Largest(), regard.Pooled(5, 3)]) as found:
+    with watch(model, [regard.Rows([0, -1]), Largest(), regard.Pooled(5, 3)]) as custom:
         model(ids())
-    assert found[1].readings.keys() == {"rows", "largest", "pooled"}
-    assert torch.allclose(found[1].readings["rows"][1, 2, 1], seen.head(1, 2).tile(slice(19, 20), batch=1)[0], atol=1e-6)
-    assert torch.allclose(found[1].readings["largest"], seen[1].readings["top"].weights[..., 0], atol=1e-6)
-    assert found[2].readings["pooled"].shape == (2, 4, 5, 3)
-    assert found[1].proof.holds
+    assert custom[1].readings.keys() == {"rows", "largest", "pooled"}
+    assert torch.allclose(custom[1].readings["rows"][1, 2, 1], seen.head(1, 2).tile(slice(19, 20), batch=1)[0], atol=1e-6)
+    assert torch.allclose(custom[1].readings["largest"], seen[1].readings["top"].weights[..., 0], atol=1e-6)
+    assert custom[2].readings["pooled"].shape == (2, 4, 5, 3)
+    assert custom[1].proof.holds
 
 
 def test_rollout(seen: Sighting) -> None:
@@ -157,9 +157,9 @@ def test_rollout(seen: Sighting) -> None:
     for layer in range(3):
         mean = torch.stack([seen.head(layer, h).tile(batch=1) for h in range(4)]).double().mean(0)
         expected = (0.5 * torch.eye(20) + 0.5 * mean) @ expected
-    found = seen.rollout([-1, 7], batch=1)
-    assert torch.allclose(found.double(), expected[[19, 7]], atol=1e-6)
-    assert torch.allclose(found.sum(-1), torch.ones(2), atol=1e-5)
+    flow = seen.rollout([-1, 7], batch=1)
+    assert torch.allclose(flow.double(), expected[[19, 7]], atol=1e-6)
+    assert torch.allclose(flow.sum(-1), torch.ones(2), atol=1e-5)
     with pytest.raises(ValueError, match="residual"):
         seen.rollout(residual=2.0)
     model = gpt()
@@ -197,13 +197,13 @@ def test_save_and_load(seen: Sighting, tmp_path: Path) -> None:
 
 def test_json(seen: Sighting, tmp_path: Path) -> None:
     seen.save(tmp_path / "seen.json")
-    found = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
-    assert len(found["calls"]) == 3
-    assert len(found["heads"]) == 3 * 2 * 4
-    row = found["heads"][5]
+    summary = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
+    assert len(summary["calls"]) == 3
+    assert len(summary["heads"]) == 3 * 2 * 4
+    row = summary["heads"][5]
     assert (row["layer"], row["batch"], row["head"]) == (0, 1, 1)
     assert row["entropy"] == pytest.approx(float(seen[0].readings["entropy"][1, 1].mean()))
-    assert found["calls"][0]["proof"]["holds"] is True
+    assert summary["calls"][0]["proof"]["holds"] is True
 
 
 def test_tables(seen: Sighting) -> None:
@@ -230,9 +230,9 @@ def test_comparison(seen: Sighting) -> None:
         longer(ids(40))
     same = seen.compare(seen)
     assert max(row["apart"] for row in same.rows) == 0
-    found = seen.compare(second)
-    assert (found.largest(1)[0]["layer"], found.largest(1)[0]["head"]) == (1, 0)
-    assert torch.equal(found.pooled[1, 0], second[1].readings["pooled"] - seen[1].readings["pooled"])
+    comparison = seen.compare(second)
+    assert (comparison.largest(1)[0]["layer"], comparison.largest(1)[0]["head"]) == (1, 0)
+    assert torch.equal(comparison.pooled[1, 0], second[1].readings["pooled"] - seen[1].readings["pooled"])
     texts = seen.compare(third)
     assert texts.rows[0]["apart"] is None
     assert not texts.pooled
@@ -241,17 +241,17 @@ def test_comparison(seen: Sighting) -> None:
         seen.compare(Sighting())
 
 
-def test_what_it_says(seen: Sighting) -> None:
-    shown = repr(seen)
-    assert "3 layers × 4 heads, 20 × 20 tokens" in shown
-    assert "✓" in shown
-    assert "blocks.2.attention" in shown
-    assert "nothing seen" in repr(Sighting(model="x"))
+def test_repr_and_errors(seen: Sighting) -> None:
+    text = repr(seen)
+    assert "3 layers × 4 heads, 20 × 20 tokens" in text
+    assert "✓" in text
+    assert "blocks.2.attention" in text
+    assert "no attention recorded" in repr(Sighting(model="x"))
     with pytest.raises(IndexError, match="layer 7"):
         seen.find(7)
     with pytest.raises(IndexError, match="called 1 times"):
         seen.find(0, 4)
-    with pytest.raises(ValueError, match="nothing was seen"):
+    with pytest.raises(ValueError, match="the sighting is empty"):
         _ = Sighting().proof
     assert seen.tokens == [[str(i) for i in row] for row in ids().tolist()]
     assert math.isfinite(seen.proof.output_error)
@@ -260,13 +260,13 @@ def test_what_it_says(seen: Sighting) -> None:
 def test_errors_say_what_to_do() -> None:
     with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
         watch(lambda x: x)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="one name"):
+    with pytest.raises(ValueError, match="the same name"):
         watch(gpt(), [regard.TopK(2), regard.TopK(4)])
     with pytest.raises(ValueError, match="proof is"):
         watch(gpt(), proof="none")  # type: ignore[arg-type]
 
 
-def test_a_decoder_that_asks_at_every_step_is_one_layer() -> None:
+def test_a_decoder_that_attends_at_every_step_is_one_layer() -> None:
     from regard.models import Bahdanau
 
     torch.manual_seed(0)
@@ -282,6 +282,6 @@ def test_a_decoder_that_asks_at_every_step_is_one_layer() -> None:
         memory = model.encode(source, lengths)
         state = model.start(memory)
         for step in range(3):
-            done = model.step(state, target[:, step])
-            torch.testing.assert_close(seen.head(0, 0, call=step).tile()[0], done.alignment[0])
-            state = done.state
+            result = model.step(state, target[:, step])
+            torch.testing.assert_close(seen.head(0, 0, call=step).tile()[0], result.alignment[0])
+            state = result.state

@@ -1,4 +1,4 @@
-"""What attention costs, exactly: parameters, FLOPs, bytes, each number with its formula; and measurement beside it."""
+"""Cost of attention and of whole models: parameters, FLOPs and bytes, each number with its formula; and measurements on this machine."""
 
 from regard.cost.costs import Costs, plan
 from regard.cost.count.roofline import Machine

@@ -1,4 +1,4 @@
-"""Everything a model costs under a workload, in one object."""
+"""All costs of a model under a workload, in one object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from regard.models.published.architecture import Architecture, ConfigError
 
 @dataclass(frozen=True)
 class StepCost:
-    """One kind of step: FLOPs by part (what is needed, what a dense kernel does), bytes moved at the least, the roofline."""
+    """The cost of one kind of step.
+
+    needed, dense: FLOPs by part, those that a causal mask or window requires and those of a dense kernel. moved: the fewest bytes it can
+    move, by part. roof: the roofline bound on its time, if a machine is given.
+    """
 
     title: str
     needed: Parts
@@ -29,41 +33,42 @@ class StepCost:
 
     @property
     def flops(self) -> Quantity:
+        """Total FLOPs needed."""
         return summed(self.needed)
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What `plan` returns. Every number is a Quantity: `.value`, `.formula`, `.numbers`, and all three when printed."""
+    """The result of `plan`. Every number is a Quantity: `.value`, `.formula`, `.numbers`, and all three when printed."""
 
     architecture: Architecture
     workload: Workload
     machine: Machine | None
-    parameters: Parts
-    textbook: Parts
-    pieces: Parts
+    parameters: Parts  # all that the model stores, by part
+    textbook: Parts  # weight matrices only, embedding and unembedding counted separately
+    pieces: Parts  # of one attention head and one layer
     total: Quantity
     textbook_total: Quantity
-    active: Quantity
-    steps: dict[str, StepCost]
-    cache_token: Quantity | None
-    cache: Parts
-    ring_cache: Parts
-    memory: dict[str, Parts]  # by attention: dense, streamed
+    active: Quantity  # parameters that one token uses; fewer than the total in a mixture of experts
+    steps: dict[str, StepCost]  # "prefill" and "decode", "forward" or "train"
+    cache_token: Quantity | None  # numbers cached per token and layer
+    cache: Parts  # bytes of the key-value cache as transformers allocates it, by kind of layer
+    ring_cache: Parts  # the same in a ring buffer
+    memory: dict[str, Parts]  # bytes at the peak, by attention ("dense", "streamed") and part
 
     def peak(self, attention: str) -> Quantity:
-        """Bytes at the fullest moment."""
+        """Return the peak memory in bytes with "dense" or "streamed" attention."""
         return summed(self.memory[attention])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: each quantity as its value, formula and substituted formula."""
+        """Return all costs for JSON: each quantity as its value, formula and substituted formula."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, Quantity):
                 return value.to_dict()
             if isinstance(value, Roof):
-                shown = {name: plain(getattr(value, name)) for name in ("intensity", "arithmetic", "memory")}
-                return {**shown, "seconds": value.seconds, "bound": value.bound}
+                quantities = {name: plain(getattr(value, name)) for name in ("intensity", "arithmetic", "memory")}
+                return {**quantities, "seconds": value.seconds, "bound": value.bound}
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
             if isinstance(value, dict):
@@ -72,15 +77,15 @@ class Costs:
                 return sorted(value)
             return list(value) if isinstance(value, tuple) else value
 
-        found: dict[str, Any] = plain(self)
-        return found
+        costs: dict[str, Any] = plain(self)
+        return costs
 
 
 def plan(source: object, workload: Workload | None = None, *, machine: Machine | None = None) -> Costs:
-    """Count what a model costs.
+    """Count parameters, FLOPs and memory of a model.
 
-    source: a preset's name, a path (config.json, folder, .safetensors, .gguf), a config as mapping or object, a model.
-    machine: peak rates for the roofline; `this_machine()` measures them.
+    source: the name of a preset, a path (config.json, folder, .safetensors, .gguf), a config as mapping or object, or a model.
+    machine: peak rates for the roofline bound; `this_machine()` measures them.
 
     >>> costs = plan("gpt3")
     >>> costs.total.value, costs.textbook_total.value
@@ -89,16 +94,16 @@ def plan(source: object, workload: Workload | None = None, *, machine: Machine |
     d_model · d_head · heads · layers = 12,288 · 128 · 96 · 96 = 14,495,514,624
     """
     a, work = architecture(source), workload or Workload()
-    bare = a.textbook()
+    textbook = a.textbook()
     return Costs(
         architecture=a,
         workload=work,
         machine=machine,
         parameters=parameters(a),
-        textbook=parameters(bare),
-        pieces=attention_pieces(bare),
+        textbook=parameters(textbook),
+        pieces=attention_pieces(textbook),
         total=parameter_total(a),
-        textbook_total=parameter_total(bare),
+        textbook_total=parameter_total(textbook),
         active=active_total(a),
         steps=_steps(a, work, machine),
         cache_token=cache_per_token(a) if a.causal else None,
@@ -109,38 +114,42 @@ def plan(source: object, workload: Workload | None = None, *, machine: Machine |
 
 
 def _steps(a: Architecture, work: Workload, machine: Machine | None) -> dict[str, StepCost]:
+    """Return the steps of a workload: one training step, one forward pass of an encoder, or prefill and decode."""
     tokens, batch = work.tokens(a), work.batch
     source = (work.source or tokens) if a.encoder_layers else 0
-    of = f"batch {batch:,}, {work.dtype}"
+    suffix = f"batch {batch:,}, {work.dtype}"
     if work.mode == "train":
         step = Step(batch, tokens, tokens, tokens, source, source)
         kinds: tuple[Kernel, Kernel] = ("needed", "dense")
         needed, dense = (training_flops(a, step, kind, checkpointing=work.checkpointing) for kind in kinds)
         moved = training_traffic(a, work)
-        return {"train": _cost(f"training step over {tokens:,} tokens, {of}", needed, dense, moved, machine)}
+        return {"train": _step_cost(f"training step over {tokens:,} tokens, {suffix}", needed, dense, moved, machine)}
     if not a.causal:
-        return {"forward": _run(f"forward over {tokens:,} tokens, {of}", a, work, Step(batch, tokens, tokens, tokens), machine)}
+        forward = Step(batch, tokens, tokens, tokens)
+        return {"forward": _inference_cost(f"forward over {tokens:,} tokens, {suffix}", a, work, forward, machine)}
     prompt = tokens - work.generate
     if prompt < 1:
         raise ConfigError(f"generate is {work.generate}; expected fewer than the {tokens} tokens of the context, which include the prompt")
+    prefill, decode = Step(batch, prompt, prompt, 1, source, source), Step(batch, 1, tokens, 1, 0, source)
     return {
-        "prefill": _run(f"prefill of {prompt:,} tokens, {of}", a, work, Step(batch, prompt, prompt, 1, source, source), machine),
-        "decode": _run(f"decode of one token, {tokens:,} in sight, {of}", a, work, Step(batch, 1, tokens, 1, 0, source), machine),
+        "prefill": _inference_cost(f"prefill of {prompt:,} tokens, {suffix}", a, work, prefill, machine),
+        "decode": _inference_cost(f"decode of one token, {tokens:,} in sight, {suffix}", a, work, decode, machine),
     }
 
 
-def _run(title: str, a: Architecture, work: Workload, step: Step, machine: Machine | None) -> StepCost:
-    return _cost(title, flops(a, step, "needed"), flops(a, step, "dense"), traffic(a, work, step), machine)
+def _inference_cost(title: str, a: Architecture, work: Workload, step: Step, machine: Machine | None) -> StepCost:
+    return _step_cost(title, flops(a, step, "needed"), flops(a, step, "dense"), traffic(a, work, step), machine)
 
 
-def _cost(title: str, needed: Parts, dense: Parts, moved: Parts, machine: Machine | None) -> StepCost:
+def _step_cost(title: str, needed: Parts, dense: Parts, moved: Parts, machine: Machine | None) -> StepCost:
     return StepCost(title, needed, dense, moved, roof(summed(needed), summed(moved), machine) if machine else None)
 
 
 def _memory(a: Architecture, work: Workload, attention: Attention) -> Parts:
+    """Return the bytes in memory at the peak, by part."""
     if work.mode == "train":
         return {**training_bytes(a, work), **{f"activations {k}": v for k, v in training_activations(a, work, attention).items()}}
-    found = {"weights": weight_bytes(a, work.dtype)}
+    parts = {"weights": weight_bytes(a, work.dtype)}
     if a.causal:
-        found["key-value cache"] = summed(cache_bytes(a, work))
-    return {**found, "activations": inference_activations(a, work, attention)}
+        parts["key-value cache"] = summed(cache_bytes(a, work))
+    return {**parts, "activations": inference_activations(a, work, attention)}

@@ -1,6 +1,6 @@
-"""A number that remembers how it was made: value, formula and substituted formula, all from one expression.
+"""A number with its formula: value, formula and substituted formula, all from one expression.
 
-Like terms merge, so that query + key + value + output reads as one product with a 4 in front.
+Like terms are merged, so that query + key + value + output becomes one product with the coefficient 4.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Number = int | float | Fraction
 
 
 def digits(value: Number) -> str:
-    """A number as people read it: thousands set apart, small fractions short.
+    """Format a number: with thousands separators, fractions with four digits.
 
     >>> digits(12288), digits(0.51234), digits(Fraction(1, 2))
     ('12,288', '0.5123', '0.5')
@@ -28,7 +28,7 @@ def digits(value: Number) -> str:
 
 
 def plain(value: Number) -> int | float:
-    """An int where the value is whole, a float where it is not."""
+    """Convert a Fraction to an int if it is whole, else to a float."""
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else float(value)
     return value
@@ -36,7 +36,7 @@ def plain(value: Number) -> int | float:
 
 @dataclass(frozen=True)
 class Factor:
-    """One symbol of a product: how it is written, how it reads with numbers put in, and its value."""
+    """One symbol of a product: its name, its text in the substituted formula, and its value."""
 
     text: str
     numbers: str
@@ -63,30 +63,30 @@ class Quantity:
 
     @property
     def value(self) -> int | float:
-        """The number itself: an int wherever the expression is whole."""
+        """The number: an int wherever the expression is whole."""
         return plain(sum((c * prod(f.value for f in factors) for c, factors in self.terms), 0))
 
     @property
     def formula(self) -> str:
-        """The expression in symbols."""
-        return self._written(lambda factor: factor.text)
+        """The formula in symbols."""
+        return self._format(lambda factor: factor.text)
 
     @property
     def numbers(self) -> str:
-        """The expression with the numbers put in."""
-        return self._written(lambda factor: factor.numbers)
+        """The formula with numbers substituted."""
+        return self._format(lambda factor: factor.numbers)
 
-    def _written(self, show: Callable[[Factor], str]) -> str:
+    def _format(self, factor_text: Callable[[Factor], str]) -> str:
         text = ""
         for coefficient, factors in self.terms:
             exact = coefficient if isinstance(coefficient, float) else Fraction(coefficient)
-            top, bottom = (exact, 1) if isinstance(exact, float) else (exact.numerator, exact.denominator)
-            body = [show(factor) for factor in factors]
-            if abs(top) != 1 or not body:
-                body.insert(0, digits(abs(top)))
-            written = " · ".join(body) + (f" / {digits(bottom)}" if bottom != 1 else "")
-            sign = "−" if top < 0 else "+"
-            text = f"{text} {sign} {written}" if text else (f"−{written}" if top < 0 else written)
+            numerator, denominator = (exact, 1) if isinstance(exact, float) else (exact.numerator, exact.denominator)
+            product = [factor_text(factor) for factor in factors]
+            if abs(numerator) != 1 or not product:
+                product.insert(0, digits(abs(numerator)))
+            term = " · ".join(product) + (f" / {digits(denominator)}" if denominator != 1 else "")
+            sign = "−" if numerator < 0 else "+"
+            text = f"{text} {sign} {term}" if text else (f"−{term}" if numerator < 0 else term)
         return text or "0"
 
     def __add__(self, other: Quantity | Number) -> Quantity:
@@ -96,14 +96,14 @@ class Quantity:
         return Quantity(tuple((c, factors) for factors, c in merged.items() if c != 0))
 
     def __mul__(self, other: Quantity | Number) -> Quantity:
-        """A product; a single term is multiplied into every term of a sum, two sums are bracketed."""
+        """Multiply: a single term into every term of a sum; two sums become bracketed factors."""
         left, right = self, quantity(other)
         if len(left.terms) > 1 and len(right.terms) > 1:
             left, right = left.grouped(), right.grouped()
         return total(Quantity(((a * b, (*f, *g)),)) for a, f in left.terms for b, g in right.terms)
 
-    def __truediv__(self, whole: int) -> Quantity:
-        return self * Fraction(1, whole)
+    def __truediv__(self, divisor: int) -> Quantity:
+        return self * Fraction(1, divisor)
 
     def __sub__(self, other: Quantity | Number) -> Quantity:
         return self + quantity(other) * -1
@@ -112,17 +112,17 @@ class Quantity:
     __rmul__ = __mul__
 
     def grouped(self) -> Quantity:
-        """The same number as one bracketed factor."""
+        """Return the same number as one bracketed factor."""
         if len(self.terms) < 2:
             return self
         return _single(f"({self.formula})", f"({self.numbers})", self.value)
 
     def named(self, name: str) -> Quantity:
-        """The same number under a name of its own, for a sum that should read as the names of its parts."""
+        """Return the same number as one named symbol, for a sum that is written as the names of its parts."""
         return self if self.value == 0 else symbol(name, self.value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return value, formula and substituted formula for JSON."""
         return {"value": self.value, "formula": self.formula, "numbers": self.numbers}
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Quantity:
         return " = ".join(step for i, step in enumerate(steps) if i == 0 or step != steps[i - 1])
 
 
-Parts = dict[str, Quantity]  # one number for each part of a whole
+Parts = dict[str, Quantity]  # the parts of a total, by name
 
 
 def _single(text: str, numbers: str, value: Number) -> Quantity:
@@ -138,19 +138,19 @@ def _single(text: str, numbers: str, value: Number) -> Quantity:
 
 
 def symbol(name: str, value: Number) -> Quantity:
-    """A named number."""
+    """Return a number as a named symbol."""
     return _single(name, digits(value), value)
 
 
 def quantity(value: Quantity | Number) -> Quantity:
-    """A plain number as a quantity without symbols; a quantity as itself."""
+    """Return a plain number as a quantity without symbols, and a quantity unchanged."""
     if isinstance(value, Quantity):
         return value
     return Quantity(((value, ()),) if value != 0 else ())
 
 
 def total(parts: Iterable[Quantity | Number]) -> Quantity:
-    """The sum of the parts, like terms merged."""
+    """Sum the parts, merging like terms."""
     result = Quantity()
     for part in parts:
         result = result + part
@@ -158,28 +158,28 @@ def total(parts: Iterable[Quantity | Number]) -> Quantity:
 
 
 def largest(*options: Quantity) -> Quantity:
-    """The greatest of the options: what is needed when they follow one another."""
-    return _pick("max", max, options)
+    """Return the largest option, written as max(…): the peak of things that are needed one after another."""
+    return _select("max", max, options)
 
 
 def smallest(*options: Quantity) -> Quantity:
-    """The least of the options."""
-    return _pick("min", min, options)
+    """Return the smallest option, written as min(…)."""
+    return _select("min", min, options)
 
 
-def _pick(name: str, choose: Callable[[Iterable[int | float]], int | float], options: tuple[Quantity, ...]) -> Quantity:
-    different = list(dict.fromkeys(options))
-    if len(different) == 1:
-        return different[0]
-    texts, numbers = ", ".join(o.formula for o in different), ", ".join(o.numbers for o in different)
-    return _single(f"{name}({texts})", f"{name}({numbers})", choose(o.value for o in different))
+def _select(name: str, function: Callable[[Iterable[int | float]], int | float], options: tuple[Quantity, ...]) -> Quantity:
+    distinct = list(dict.fromkeys(options))
+    if len(distinct) == 1:
+        return distinct[0]
+    formulas, numbers = ", ".join(o.formula for o in distinct), ", ".join(o.numbers for o in distinct)
+    return _single(f"{name}({formulas})", f"{name}({numbers})", function(o.value for o in distinct))
 
 
-def ratio(top: Quantity, bottom: Quantity) -> Quantity:
-    """One quantity divided by another.
+def ratio(numerator: Quantity, denominator: Quantity) -> Quantity:
+    """Divide one quantity by another.
 
     >>> print(ratio(symbol("FLOPs", 12), symbol("bytes", 8)))
     FLOPs / bytes = 12 / 8 = 1.5
     """
-    top, bottom = top.grouped(), bottom.grouped()
+    top, bottom = numerator.grouped(), denominator.grouped()
     return _single(f"{top.formula} / {bottom.formula}", f"{top.numbers} / {bottom.numbers}", top.value / bottom.value)

@@ -1,4 +1,4 @@
-"""What a model is asked to do: how many tokens, in which dtype, to answer or to learn."""
+"""The workload of a cost estimate: batch size, tokens, dtypes, inference or training."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ DTYPES: dict[str, Fraction] = {
     "int4": Fraction(1, 2),
 }
 ALIASES = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float8": "fp8"}
-OPTIMISERS = {"adamw": 2, "adam": 2, "rmsprop": 1, "adagrad": 1, "momentum": 1, "sgd": 0}  # states a parameter, in torch.optim
+OPTIMISERS = {"adamw": 2, "adam": 2, "rmsprop": 1, "adagrad": 1, "momentum": 1, "sgd": 0}  # states per parameter, as in torch.optim
 
 
 def dtype_bytes(name: str) -> Fraction:
-    """Bytes of one number.
+    """Return the bytes of one number of a dtype.
 
     >>> dtype_bytes("bfloat16"), dtype_bytes("int4")
     (Fraction(2, 1), Fraction(1, 2))
     """
-    plain = ALIASES.get(name.removeprefix("torch."), name)
-    if plain not in DTYPES:
-        raise ConfigError(f"unknown dtype {name!r}{nearest(name, [*DTYPES, *ALIASES]) or '; known are ' + ', '.join(DTYPES)}")
-    return DTYPES[plain]
+    short_name = ALIASES.get(name.removeprefix("torch."), name)
+    if short_name not in DTYPES:
+        raise ConfigError(f"unknown dtype {name!r}{nearest(name, [*DTYPES, *ALIASES]) or '; use one of ' + ', '.join(DTYPES)}")
+    return DTYPES[short_name]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Batch, tokens and numbers.
+    """Batch size, tokens and dtypes of one step.
 
-    `context` counts all tokens of a sequence, `generate` those of them the model writes itself after the prompt; 0 for
-    context is the model's own limit, or 2,048. `source` is what an encoder reads (0: as many as the context). In training the
-    weights, gradients and optimiser states are in `master`, everything else in `dtype`.
+    batch: sequences. context: tokens of a sequence, prompt and generated ones (0: the model's own limit, or 2,048). generate: how many
+    of them the model generates after the prompt. source: tokens an encoder reads (0: as many as the context). dtype: of weights and
+    activations. cache_dtype: of the key-value cache (empty: as dtype). master: in training, of weights, gradients and optimiser states.
+    checkpointing: recompute activations in the backward pass instead of keeping them.
     """
 
     batch: int = 1
@@ -61,17 +62,17 @@ class Workload:
         for dtype in (self.dtype, self.master, *([self.cache_dtype] if self.cache_dtype else [])):
             dtype_bytes(dtype)
         if self.optimiser not in OPTIMISERS:
-            known = "; known are " + ", ".join(OPTIMISERS)
-            raise ConfigError(f"unknown optimiser {self.optimiser!r}{nearest(self.optimiser, OPTIMISERS) or known}")
+            choices = "; use one of " + ", ".join(OPTIMISERS)
+            raise ConfigError(f"unknown optimiser {self.optimiser!r}{nearest(self.optimiser, OPTIMISERS) or choices}")
         if self.mode not in ("infer", "train"):
             raise ConfigError(f"mode is {self.mode!r}; expected infer or train")
         if self.context and self.generate and self.generate >= self.context:
             raise ConfigError(
-                f"generate is {self.generate}; expected fewer than the context's {self.context} tokens, which include the prompt"
+                f"generate is {self.generate}; expected fewer than the {self.context} tokens of the context, which include the prompt"
             )
 
     def tokens(self, a: Architecture) -> int:
-        """The length of a sequence for this model."""
+        """Return the tokens of a sequence for this model."""
         if self.context and a.position == "learned" and a.positions and self.context > a.positions:
-            raise ConfigError(f"context is {self.context:,}; {a.name} has learned positions for {a.positions:,} only")
+            raise ConfigError(f"context is {self.context:,}; {a.name} has learned positions for {a.positions:,} tokens only")
         return self.context or a.positions or 2048

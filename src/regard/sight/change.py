@@ -1,4 +1,4 @@
-"""regard.change: run a model with some heads muted, sharpened, or masked, and measure the effect on its output.
+"""regard.change: run a model with some attention heads muted, rescaled or masked, and measure the effect on its output.
 
 Axes: B batch, h heads, L queries, S keys.
 """
@@ -20,7 +20,7 @@ from ..kernels.request import Request, accumulator
 from ..masks import Mask, everything, per_head, prefix, window
 from .capture.captured import CapturedAttention
 from .capture.model_hooks import LayerCall, ModelHooks
-from .effect import Effect, Importance, Outcome, outcome, steady, track
+from .effect import Effect, Importance, Outcome, evaluation_mode, outcome, with_progress
 
 
 @dataclass(frozen=True)
@@ -29,57 +29,59 @@ class _Edit:
 
     layer: int | str
     heads: tuple[int, ...] | None  # None: all
-    what: str
+    operation: str  # "mute", "temperature", "forget" or "window"
     value: float = 0.0
 
     def __str__(self) -> str:
         heads = "all heads" if self.heads is None else f"head {', '.join(map(str, self.heads))}"
-        return f"layer {self.layer} {heads}: {self.what}" + (f"({self.value:g})" if self.what != "mute" else "()")
+        return f"layer {self.layer} {heads}: {self.operation}" + (f"({self.value:g})" if self.operation != "mute" else "()")
 
 
 class Heads:
-    """Some heads of one layer, to be changed. Every method returns the same heads, so that changes can be chained."""
+    """Some heads of one layer, to be changed. Methods that change them return the same object, so that changes can be chained."""
 
     def __init__(self, block: change, layer: int | str, heads: tuple[int, ...] | None = None) -> None:
         self._block, self._layer, self._heads = block, layer, heads
 
     def head(self, index: int) -> Heads:
+        """Select one head of the layer."""
         return Heads(self._block, self._layer, (index,))
 
     def heads(self, indices: Iterable[int]) -> Heads:
+        """Select several heads of the layer."""
         return Heads(self._block, self._layer, tuple(indices))
 
     def mute(self) -> Heads:
-        """Replace the output of the heads by zero."""
+        """Replace the heads' output by zero."""
         return self._add("mute")
 
     def temperature(self, t: float) -> Heads:
-        """Divide their scores by t: above 1 the weights flatten, below they sharpen."""
+        """Divide the heads' scores by t: t > 1 flattens the weights, t < 1 sharpens them."""
         if not t > 0:
-            raise ValueError(f"temperature is {t}; it must be positive")
+            raise ValueError(f"temperature is {t}; expected a number > 0")
         return self._add("temperature", t)
 
     def forget(self, first: int = 1) -> Heads:
-        """Hide the first keys (a sink) from them; their weight goes to the keys that are left."""
+        """Mask the first keys (often an attention sink); their weight goes to the other visible keys."""
         if first < 1:
-            raise ValueError(f"first is {first}; give the number of keys to hide, at least 1")
+            raise ValueError(f"first is {first}; expected the number of keys to mask, at least 1")
         return self._add("forget", first)
 
     def window(self, n: int) -> Heads:
-        """Let them see only keys at most n positions away."""
+        """Mask all keys more than n positions away from the query."""
         if n < 0:
-            raise ValueError(f"window is {n}; give a number of positions ≥ 0")
+            raise ValueError(f"window is {n}; expected a number of positions ≥ 0")
         return self._add("window", n)
 
-    def _add(self, what: str, value: float = 0.0) -> Heads:
-        self._block.edits.append(_Edit(self._layer, self._heads, what, float(value)))
+    def _add(self, operation: str, value: float = 0.0) -> Heads:
+        self._block.edits.append(_Edit(self._layer, self._heads, operation, float(value)))
         return self
 
 
 class change(ModelHooks):
-    """Change a model's attention inside the block: `with regard.change(model) as c: c.layer(3).head(5).mute(); c.effect(inputs)`.
+    """Change a model's attention inside a `with` block: `with regard.change(model) as c: c.layer(3).head(5).mute(); c.effect(inputs)`.
 
-    Layers are counted as `regard.watch` counts them (or named by their module). Layers without a change run the model's own kernel.
+    Layers are given by index, as `regard.watch` numbers them, or by their module's name. Unchanged layers run the model's own kernel.
 
     >>> from regard.models import Gpt, GptConfig
     >>> model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16)).eval()
@@ -93,7 +95,7 @@ class change(ModelHooks):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)
         self.edits: list[_Edit] = []
-        self._used: set[int | str] = set()
+        self._applied: set[int | str] = set()  # layers of the edits that were applied
         self._paused = False
         self._head_counts: dict[int, int] = {}
 
@@ -102,20 +104,20 @@ class change(ModelHooks):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-        if kind is None and self._layers and (lost := self._unused()):
-            warnings.warn(f"no such layer was run: {lost}; the model has layers {self._known()}", stacklevel=2)
+        if kind is None and self._layers and (unknown := self._unapplied()):
+            warnings.warn(f"changed layers that never ran: {unknown}; the model ran layers {self._known_layers()}", stacklevel=2)
 
     def layer(self, layer: int | str) -> Heads:
-        """A layer, by its number or its module's name; changed as a whole unless `.head(i)` follows."""
+        """Select a layer by its index or its module's name: all of its heads, unless `.head(i)` follows."""
         return Heads(self, layer)
 
     def clear(self) -> None:
-        """Undo all changes."""
+        """Remove all changes."""
         self.edits.clear()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The model without the changes, inside this block."""
+        """Run the model without the changes inside this block."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -128,30 +130,33 @@ class change(ModelHooks):
             return
         for edit in self.edits:
             if edit.layer in (call.layer, call.name):
-                self._used.add(edit.layer)
+                self._applied.add(edit.layer)
                 _apply(edit, captured, call)
 
     def effect(self, inputs: Any, before: Outcome | None = None) -> Effect:
-        """The effect of the changes on the model's output for some inputs (a dict, a tuple, or one argument)."""
-        with torch.no_grad(), steady(self.model):
+        """Measure the effect of the changes on the model's output.
+
+        inputs: the model's arguments as a dict, a tuple, or one argument. before: the output without the changes, if known already.
+        """
+        with torch.no_grad(), evaluation_mode(self.model):
             if before is None:
                 with self.paused():
                     before = outcome(self.model, inputs)
             after = outcome(self.model, inputs)
-        if lost := self._unused():
-            raise IndexError(f"no such layer was run: {lost}; the model has layers {self._known()}")
+        if unknown := self._unapplied():
+            raise IndexError(f"changed layers that never ran: {unknown}; the model ran layers {self._known_layers()}")
         return Effect.of(before, after, inputs)
 
     def importance(self, inputs: Any, *, layers: Iterable[int] | None = None, progress: bool = True) -> Importance:
-        """How much each head matters on some inputs: the effect of muting it alone, on top of the changes already made."""
-        with torch.no_grad(), steady(self.model):
+        """Measure how much each head matters: the effect of muting it alone, on top of the changes already made."""
+        with torch.no_grad(), evaluation_mode(self.model):
             before = outcome(self.model, inputs)
-        wanted = sorted(self._head_counts) if layers is None else list(layers)
-        if unknown := [layer for layer in wanted if layer not in self._head_counts]:
-            raise IndexError(f"no such layer was run: {unknown}; the model has layers {self._known()}")
+        chosen_layers = sorted(self._head_counts) if layers is None else list(layers)
+        if unknown := [layer for layer in chosen_layers if layer not in self._head_counts]:
+            raise IndexError(f"layers that never ran: {unknown}; the model ran layers {self._known_layers()}")
         effects: dict[tuple[int, int], Effect] = {}
-        heads = [(layer, head) for layer in wanted for head in range(self._head_counts[layer])]
-        for layer, head in track(heads, "muting heads", progress):
+        heads = [(layer, head) for layer in chosen_layers for head in range(self._head_counts[layer])]
+        for layer, head in with_progress(heads, "muting heads", progress):
             self.edits.append(_Edit(layer, (head,), "mute"))
             try:
                 effects[layer, head] = self.effect(inputs, before)
@@ -159,36 +164,36 @@ class change(ModelHooks):
                 self.edits.pop()
         return Importance(effects)
 
-    def _unused(self) -> str:
-        return ", ".join(str(edit.layer) for edit in self.edits if edit.layer not in self._used)
+    def _unapplied(self) -> str:
+        return ", ".join(str(edit.layer) for edit in self.edits if edit.layer not in self._applied)
 
-    def _known(self) -> str:
+    def _known_layers(self) -> str:
         return f"0 … {len(self._layers) - 1}" if self._layers else "none (it ran no attention that can be changed)"
 
 
 def _apply(edit: _Edit, captured: CapturedAttention, call: LayerCall) -> None:
-    """Make one change to an attention that has not run yet."""
+    """Apply one change to an attention that has not run yet."""
     request = captured.request
     h = request.query.shape[1]
     heads = range(h) if edit.heads is None else edit.heads
     if any(not 0 <= head < h for head in heads):
         raise IndexError(f"{edit}: layer {call.layer} ({call.name}) has heads 0 … {h - 1}")
-    if edit.what == "mute":
+    if edit.operation == "mute":
         muted = torch.zeros(h, dtype=torch.bool, device=request.query.device) if captured.muted is None else captured.muted.clone()
         muted[list(heads)] = True
         captured.muted = muted
         return
     captured.altered = True
-    if edit.what == "temperature":
+    if edit.operation == "temperature":
         captured.request = _with_temperature(request, list(heads), edit.value)
         return
-    visible: Mask = ~prefix(int(edit.value)) if edit.what == "forget" else window(int(edit.value), int(edit.value))
+    visible: Mask = ~prefix(int(edit.value)) if edit.operation == "forget" else window(int(edit.value), int(edit.value))
     by_head = visible if edit.heads is None else per_head([visible if head in heads else everything() for head in range(h)])
     captured.request = dataclasses.replace(request, mask=by_head if request.mask is None else request.mask & by_head)
 
 
 def _with_temperature(request: Request, heads: list[int], temperature: float) -> Request:
-    """The request with the scores of some heads divided by a temperature."""
+    """Return the request with the scores of some heads divided by a temperature."""
     dtype = accumulator(request.query.dtype)
     factor = torch.ones(request.query.shape[1], dtype=dtype, device=request.query.device)
     factor[heads] = 1 / temperature

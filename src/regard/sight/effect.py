@@ -1,4 +1,4 @@
-"""The effect of a change on a model's output: the next token's distribution and the hidden state, before and after.
+"""The effect of a change on a model's output: next-token distribution and hidden states, before and after.
 
 Axes: B batch, L tokens, D width, V vocabulary.
 """
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Outcome(NamedTuple):
-    """The output of a model: logits (B, L, V) or (B, V) if it predicts, and hidden states (B, L, D)."""
+    """The output of a model: logits (B, L, V) or (B, V) if it has any, and its last hidden states (B, L, D)."""
 
     logits: Tensor | None
     hidden: Tensor | None
@@ -28,15 +28,20 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """Position by position: kl (B, L) = KL(before ‖ after) of the next token in nats (None if the model predicts none), cosine (B, L) of
-    the hidden state. Padding is left out of the means."""
+    """The difference between two outputs at each position. Means leave out padding.
+
+    kl: (B, L), KL(before ‖ after) of the next-token distributions, in nats; None if the model has no logits.
+    cosine: (B, L), cosine similarity of the hidden states; None if they are not known.
+    real: (B, L), True where a token is not padding; None if there is no padding mask.
+    """
 
     kl: Tensor | None
     cosine: Tensor | None
-    real: Tensor | None = None  # (B, L) bool: not padding
+    real: Tensor | None = None
 
     @staticmethod
     def of(before: Outcome, after: Outcome, inputs: Any) -> Effect:
+        """Compare two outputs for the same inputs, whose attention_mask tells padding."""
         kl = cosine = None
         if before.logits is not None and after.logits is not None:
             old, new = (x.double().log_softmax(-1) for x in (before.logits, after.logits))
@@ -56,19 +61,20 @@ class Effect:
         return self._mean(self.cosine)
 
     def _mean(self, x: Tensor | None) -> float:
-        if x is None:
-            return float("nan")
-        return float((x if self.real is None else x[self.real]).mean())
+        return float("nan") if x is None else float(self._without_padding(x).mean())
+
+    def _without_padding(self, x: Tensor) -> Tensor:
+        return x if self.real is None else x[self.real]
 
     def __str__(self) -> str:
         parts = []
         if self.kl is not None:
-            shown = self.kl if self.real is None else self.kl[self.real]
-            parts.append(f"KL of the next token {self.mean_kl:.4g} nats on average, {float(shown.max()):.4g} at most")
+            largest = float(self._without_padding(self.kl).max())
+            parts.append(f"KL of the next token {self.mean_kl:.4g} nats on average, {largest:.4g} at most")
         if self.cosine is not None:
-            shown = self.cosine if self.real is None else self.cosine[self.real]
-            parts.append(f"cosine of the hidden state {self.mean_cosine:.4f} on average, {float(shown.min()):.4f} at least")
-        return "; ".join(parts) or "the model gave neither logits nor hidden states to compare"
+            smallest = float(self._without_padding(self.cosine).min())
+            parts.append(f"cosine of the hidden state {self.mean_cosine:.4f} on average, {smallest:.4f} at least")
+        return "; ".join(parts) or "the model returned neither logits nor hidden states to compare"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +84,18 @@ class Importance:
     effects: dict[tuple[int, int], Effect]
 
     def ranked(self) -> list[tuple[int, int, float, float]]:
-        """(layer, head, mean KL, mean cosine), what matters most first: by KL, or where there is none by the cosine."""
+        """Return (layer, head, mean KL, mean cosine), most important head first: by KL, or without logits by cosine."""
         rows = [(layer, head, e.mean_kl, e.mean_cosine) for (layer, head), e in self.effects.items()]
         return sorted(rows, key=lambda row: row[3] if row[2] != row[2] else -row[2])
 
     def __str__(self) -> str:
-        head = [["layer.head", "KL", "cosine"]]
-        return table(head + [[f"{layer}.{head}", f"{kl:.4g}", f"{cosine:.4f}"] for layer, head, kl, cosine in self.ranked()])
+        header = [["layer.head", "KL", "cosine"]]
+        return table(header + [[f"{layer}.{head}", f"{kl:.4g}", f"{cosine:.4f}"] for layer, head, kl, cosine in self.ranked()])
 
 
 @contextmanager
-def steady(model: nn.Module) -> Iterator[None]:
-    """Without dropout, so that before and after differ only by the change."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Put the model into eval mode inside the block (no dropout), then restore the mode of each module."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -100,12 +106,12 @@ def steady(model: nn.Module) -> Iterator[None]:
 
 
 def outcome(model: nn.Module, inputs: Any) -> Outcome:
-    """Run the model, and find its logits and its last hidden states."""
+    """Run the model and return its logits and its last hidden states."""
     hidden: list[Tensor] = []
-    last = getattr(model, "norm", None)  # our decoder's last norm: what the logits are read from
-    hook = last.register_forward_hook(lambda module, args, out: hidden.append(out)) if isinstance(last, nn.Module) else None
+    final_norm = getattr(model, "norm", None)  # of regard's decoders, whose output the logits are computed from
+    hook = final_norm.register_forward_hook(lambda module, args, out: hidden.append(out)) if isinstance(final_norm, nn.Module) else None
     try:
-        output = run(model, inputs)
+        output = call_model(model, inputs)
     finally:
         if hook is not None:
             hook.remove()
@@ -119,23 +125,23 @@ def outcome(model: nn.Module, inputs: Any) -> Outcome:
     return Outcome(logits, state)
 
 
-def run(model: nn.Module, inputs: Any) -> Any:
-    """Call a model with a dict, a tuple, or one argument."""
-    more: dict[str, Any] = {}
+def call_model(model: nn.Module, inputs: Any) -> Any:
+    """Call a model with a dict, a tuple, or one argument; transformers models also return their hidden states."""
+    options: dict[str, Any] = {}
     if "transformers" in sys.modules and isinstance(model, sys.modules["transformers"].PreTrainedModel):
-        more = {"output_hidden_states": True}
+        options = {"output_hidden_states": True}
     if isinstance(inputs, Mapping):
-        return model(**{**inputs, **more})
-    return model(*inputs, **more) if isinstance(inputs, tuple | list) else model(inputs, **more)
+        return model(**{**inputs, **options})
+    return model(*inputs, **options) if isinstance(inputs, tuple | list) else model(inputs, **options)
 
 
-def track(items: Sequence[_T], what: str, show: bool) -> Iterable[_T]:
-    """The items with a progress bar, where there is a terminal to draw it on."""
+def with_progress(items: Sequence[_T], description: str, show: bool) -> Iterable[_T]:
+    """Iterate over items with a progress bar, if stderr is a terminal and rich is installed."""
     if show and sys.stderr.isatty():
         try:
             from rich.console import Console
             from rich.progress import track as bar
         except ImportError:
             return items
-        return bar(items, what, console=Console(stderr=True))
+        return bar(items, description, console=Console(stderr=True))
     return items

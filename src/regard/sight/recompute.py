@@ -1,4 +1,4 @@
-"""Exact attention weights of chosen rows and columns, recomputed in float64 from queries, keys and the lse.
+"""Recompute the exact attention weights of chosen rows and columns in float64 from queries, keys and lse.
 
 Axes: B batch, h heads, n rows, s columns, L queries, S keys, d width.
 """
@@ -17,7 +17,7 @@ from ..kernels.request import Request
 
 
 class WeightTile:
-    """The rows × cols part of a request's weights; its mask and bias are evaluated once for all heads."""
+    """The weights of some rows and columns of a request; mask and bias are evaluated once for all heads."""
 
     def __init__(self, request: Request, rows: Sequence[int], cols: range) -> None:
         self.request, self.rows, self.cols = request, rows, cols
@@ -28,7 +28,7 @@ class WeightTile:
         self.bias = self._bias_part()
 
     def scores(self, batch: slice, heads: Sequence[int]) -> Tensor:
-        """z (B, h, n, s) of some batches and heads: scores over temperature, −∞ where masked."""
+        """Compute z (B, h, n, s) for some batch items and heads: scores divided by the temperature, −∞ where masked."""
         request = self.request
         head_index = torch.tensor(list(heads), device=request.query.device)
         query = request.query[batch].index_select(2, self.index).index_select(1, head_index)
@@ -36,51 +36,55 @@ class WeightTile:
         if request.score is None:
             z = (query.to(self.dtype) * request.scale) @ key.to(self.dtype).mT
             if request.key_bias is not None:
-                extra = request.key_bias[batch].index_select(1, head_index // request.group)[:, :, self.cols.start : self.cols.stop]
-                z = z + extra.to(self.dtype).unsqueeze(-2)
+                key_bias = request.key_bias[batch].index_select(1, head_index // request.group)[:, :, self.cols.start : self.cols.stop]
+                z = z + key_bias.to(self.dtype).unsqueeze(-2)
             if request.cap is not None:
                 z = request.cap * torch.tanh(z / request.cap)
         else:
             z = request.score.tile(query.float(), key.float()).to(self.dtype)
         if self.bias is not None:
-            z = z + _part(self.bias, batch, head_index).to(self.dtype)
+            z = z + _select(self.bias, batch, head_index).to(self.dtype)
         beta = request.beta
         if isinstance(beta, Tensor):
             z = z * beta.to(self.dtype).expand(request.query.shape[1])[head_index].view(-1, 1, 1)
         elif beta != 1:
             z = z * beta
-        return z if self.hidden is None else z.masked_fill_(_part(self.hidden, batch, head_index), -math.inf)
+        return z if self.hidden is None else z.masked_fill_(_select(self.hidden, batch, head_index), -math.inf)
 
     def weights(self, batch: slice, heads: Sequence[int], lse: Tensor | None) -> tuple[Tensor, Tensor]:
-        """p (B, h, n, s) and the largest score of each row (B, h, n). Softmax weights by the lse (B, h, L) of the run; other choices
-        from whole rows."""
+        """Compute the weights p (B, h, n, s) and the largest score of each row (B, h, n).
+
+        Softmax weights follow from the recorded lse (B, h, L); other choices need all columns.
+        """
         z = self.scores(batch, heads)
-        high = z.amax(-1)
+        row_max = z.amax(-1)
         if lse is None or not isinstance(self.request.choice.distribution(), Softmax):
-            return self.request.choice.distribution().dense(z), high
+            return self.request.choice.distribution().dense(z), row_max
         row_lse = lse[batch][:, list(heads)].index_select(2, self.index).to(self.dtype).unsqueeze(-1)
-        return z.sub_(row_lse.masked_fill(row_lse == -math.inf, 0)).exp_(), high
+        return z.sub_(row_lse.masked_fill(row_lse == -math.inf, 0)).exp_(), row_max
 
     def _hidden_part(self) -> Tensor | None:
-        """True where the mask hides a key, (B|1, h|1, n, s); None without a mask."""
+        """Return True where the mask hides a key, (B|1, h|1, n, s); None without a mask."""
         request = self.request
         if request.mask is None:
             return None
         L, S, device = request.query.shape[2], request.key.shape[2], request.query.device
         parts: list[Tensor] = []
-        for run in runs(self.rows):
-            visible = request.mask.tile(run, self.cols, L, S, device=device)
+        for block in consecutive_ranges(self.rows):
+            visible = request.mask.tile(block, self.cols, L, S, device=device)
             if not isinstance(visible, Tensor):
                 visible = torch.full((1, 1, 1, 1), visible == "all", device=device)
-            parts.append(visible.expand(*visible.shape[:2], len(run), len(self.cols)))
+            parts.append(visible.expand(*visible.shape[:2], len(block), len(self.cols)))
         lead = (max(p.shape[0] for p in parts), max(p.shape[1] for p in parts))
         return ~torch.cat([p.expand(*lead, -1, -1) for p in parts], 2)
 
     def _bias_part(self) -> Tensor | None:
+        """Return the bias of these rows and columns, (B|1, h|1, n|1, s|1); None without a bias."""
         bias, request = self.request.bias, self.request
         if isinstance(bias, Bias):
             L, S, device = request.query.shape[2], request.key.shape[2], request.query.device
-            return torch.cat([bias.tile(run, self.cols, L, S, device=device) for run in runs(self.rows)], 2).detach()
+            tiles = [bias.tile(block, self.cols, L, S, device=device) for block in consecutive_ranges(self.rows)]
+            return torch.cat(tiles, 2).detach()
         if bias is None:
             return None
         bias = bias.detach()
@@ -88,16 +92,16 @@ class WeightTile:
         return bias if bias.shape[3] == 1 else bias[..., self.cols.start : self.cols.stop]
 
 
-def _part(x: Tensor, batch: slice, heads: Tensor) -> Tensor:
-    """A broadcastable (B|1, h|1, n, s) tensor for some batches and heads."""
+def _select(x: Tensor, batch: slice, heads: Tensor) -> Tensor:
+    """Select batch items and heads of a tensor (B|1, h|1, n, s)."""
     x = x if x.shape[0] == 1 else x[batch]
     return x if x.shape[1] == 1 else x.index_select(1, heads)
 
 
-def runs(rows: Sequence[int]) -> Iterator[range]:
-    """Split increasing numbers into ranges of consecutive ones.
+def consecutive_ranges(rows: Sequence[int]) -> Iterator[range]:
+    """Split increasing integers into ranges of consecutive ones.
 
-    >>> list(runs([0, 1, 2, 7]))
+    >>> list(consecutive_ranges([0, 1, 2, 7]))
     [range(0, 3), range(7, 8)]
     """
     start = previous = rows[0]

@@ -1,4 +1,4 @@
-"""Attention rollout: what reaches a query through all layers, the residual stream counted in.
+"""Attention rollout: how much of each input token reaches a query through all layers, residual connections included.
 
 Axes: h heads, n chosen queries, L queries, S keys, l rows and s columns of a tile.
 """
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def rollout(sighting: Sighting, queries: Iterable[int] = (-1,), *, batch: int = 0, residual: float = 0.5, call: int = 0) -> Tensor:
-    """Rows of Π_l (ρ·I + (1 − ρ)·A_l) for some queries, (n, S); A_l is layer l's pattern, the mean over heads, and ρ the residual's share.
+    """Compute rows of Π_l (ρ·I + (1 − ρ)·A_l) for some queries, (n, S); A_l are layer l's weights averaged over heads, ρ is `residual`.
 
-    Multiplied from the top layer down, one tile of a pattern at a time: O(n·S) memory. It needs the queries and keys of every
-    self-attention layer (`watch(model, keep=True)`). Abnar and Zuidema 2020, section 3.
+    The product is taken from the last layer to the first, one tile of weights at a time, in O(n·S) memory. It needs the queries and keys of
+    every self-attention layer (`watch(model, keep=True)`). Abnar and Zuidema 2020, section 3.
     """
     if not 0 <= residual <= 1:
-        raise ValueError(f"residual is {residual}; it is a share between 0 and 1")
+        raise ValueError(f"residual is {residual}; expected a number between 0 and 1")
     layers = [seen for seen in sighting if seen.call == call and seen.kind != "cross"]
     layers = [seen for seen in layers if seen.kind == layers[0].kind]
     if not layers:
-        raise ValueError(f"no self-attention was seen in call {call}; rollout follows a text through its own layers")
-    _check(layers)
+        raise ValueError(f"call {call} has no self-attention; rollout needs the self-attention layers of one forward pass")
+    _check_layers(layers)
     L = len(layers[0].query_pos)
-    chosen = [range(L)[q] for q in queries]
-    first = layers[0].kept
-    assert first is not None
-    flow = torch.zeros(len(chosen), L, device=first.spec.query.device)
-    flow[range(len(chosen)), chosen] = 1
+    rows = [range(L)[q] for q in queries]
+    kept = layers[0].kept
+    assert kept is not None
+    flow = torch.zeros(len(rows), L, device=kept.spec.query.device)  # (n, S)
+    flow[range(len(rows)), rows] = 1
     for seen in reversed(layers):
-        flow = residual * flow + (1 - residual) * through(seen, flow, batch)
+        flow = residual * flow + (1 - residual) * times_mean_weights(flow, seen, batch)
     return flow
 
 
-def through(seen: Seen, flow: Tensor, batch: int) -> Tensor:
-    """flow (n, L) times the layer's mean pattern (L, S)."""
+def times_mean_weights(flow: Tensor, seen: Seen, batch: int) -> Tensor:
+    """Multiply flow (n, L) by the layer's weights (L, S), averaged over heads."""
     kept = seen.kept
     assert kept is not None and kept.lse is not None
     tiles = Tiles(kept.spec)
@@ -61,7 +61,7 @@ def through(seen: Seen, flow: Tensor, batch: int) -> Tensor:
     return out
 
 
-def _check(layers: list[Seen]) -> None:
+def _check_layers(layers: list[Seen]) -> None:
     L = len(layers[0].query_pos)
     for seen in layers:
         if seen.kept is None or seen.kept.lse is None:
@@ -70,6 +70,6 @@ def _check(layers: list[Seen]) -> None:
             )
         if (len(seen.query_pos), len(seen.key_pos)) != (L, L):
             raise ValueError(
-                f"layer {seen.layer} ({seen.name}) is {len(seen.query_pos)} × {len(seen.key_pos)}; rollout needs every token's own row, "
-                f"{L} × {L}: watch one whole forward pass, not a step of a generation"
+                f"layer {seen.layer} ({seen.name}) is {len(seen.query_pos)} × {len(seen.key_pos)}; rollout needs a row for every token, "
+                f"{L} × {L}: watch a forward pass over the full text, not a decoding step"
             )

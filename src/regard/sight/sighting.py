@@ -1,4 +1,4 @@
-"""A sighting: what `watch` recorded of a model's attention, by layer, call and head, with its proof and exact weights on demand.
+"""A sighting: the attention of a model as `watch` recorded it, by layer, call and head, with its proof and exact weights on demand.
 
 Axes: B batch, h heads, L queries, S keys, l rows and s columns of a tile.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Missed(NamedTuple):
-    """An attention that ran and could not be captured: its module, the shape that gave it away, and what to do."""
+    """An attention that ran and could not be captured: its module, the shape of the tensor it was detected by, and what to do."""
 
     name: str
     shape: tuple[int, ...]
@@ -35,14 +35,14 @@ class Missed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """Queries, keys and the lse of one call, from which any tile of its pattern is recomputed exactly."""
+    """Queries, keys and lse (log-sum-exp of the scores) of one call, from which any tile of its weights is recomputed exactly."""
 
     spec: Request
     lse: Tensor | None  # (B, h, L)
 
     @staticmethod
     def of(spec: Request, lse: Tensor | None) -> Kept:
-        """Copies, so that a cache written in place or a fused projection's storage is not held on to."""
+        """Copy a request's tensors, so that a cache written in place does not change them and no larger storage stays in memory."""
 
         def copy(x: Tensor) -> Tensor:
             return x.detach().clone(memory_format=torch.contiguous_format)
@@ -68,17 +68,17 @@ class Kept:
 
     @property
     def bytes(self) -> int:
-        """The memory it takes."""
+        """Bytes of memory the tensors take."""
         tensors = (self.spec.query, self.spec.key, self.spec.bias, self.lse)
         return sum(x.numel() * x.element_size() for x in tensors if isinstance(x, Tensor))
 
     @torch.no_grad()
     def tile(self, head: int, rows: range, cols: range, batch: int) -> Tensor:
-        """Weights (l, s) of one head."""
+        """Recompute the weights (l, s) of one head."""
         if not len(rows) or not len(cols):
             return torch.zeros(len(rows), len(cols))
-        p, _ = WeightTile(self.spec, rows, cols).weights(slice(batch, batch + 1), [head], self.lse)
-        return p[0, 0].float()
+        weights, _ = WeightTile(self.spec, rows, cols).weights(slice(batch, batch + 1), [head], self.lse)
+        return weights[0, 0].float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,32 +91,33 @@ class Head:
     @property
     def readings(self) -> dict[str, Any]:
         """This head's part of every reading, (B, …)."""
-        place = self.seen.head_ids.index(self.index)
-        return {name: _of_head(value, place) for name, value in self.seen.readings.items()}
+        position = self.seen.head_ids.index(self.index)
+        return {name: _of_head(value, position) for name, value in self.seen.readings.items()}
 
     @property
     def labels(self) -> list[tuple[str, float]]:
+        """(label, score) pairs of this head, strongest first; empty if the sighting has no labels."""
         return (self.seen.labels or {}).get(self.index, [])
 
     def tile(self, rows: slice = slice(None), cols: slice = slice(None), batch: int = 0) -> Tensor:
-        """Exact weights (l, s) of a rectangle of the pattern, recomputed from the kept queries, keys and lse."""
+        """Recompute the exact weights (l, s) of some rows and columns from the kept queries, keys and lse."""
         kept = self.seen.kept
         if kept is None:
             raise ValueError(
-                f"layer {self.seen.layer} ({self.seen.name}) kept no queries and keys to zoom into; "
-                "watch(model, keep=True) keeps them all, keep=BYTES up to a limit"
+                f"layer {self.seen.layer} ({self.seen.name}) kept no queries and keys to recompute weights from; "
+                "watch(model, keep=True) keeps those of every layer, keep=BYTES up to a limit"
             )
         B, _, L, S = kept.spec.sizes
         if not -B <= batch < B:
-            raise IndexError(f"batch {batch} asked of {B}")
+            raise IndexError(f"batch is {batch}; the sighting holds {B} batch items, 0 … {B - 1}")
         return kept.tile(self.index, range(L)[_as_slice(rows)], range(S)[_as_slice(cols)], batch % B)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """One attention of one call: the readings of its weights, and the proof.
+    """One recorded attention: the readings of its weights, and its proof.
 
-    Readings hold tensors shaped (B, h, …). query_pos and key_pos are the positions in the text that rows and columns stand for.
+    Readings hold tensors shaped (B, h, …). query_pos and key_pos are the positions in the text of the queries and keys.
     """
 
     layer: int
@@ -144,9 +145,9 @@ class Seen:
         return batch, self.heads, len(self.query_pos), len(self.key_pos)
 
     def head(self, index: int) -> Head:
-        """One head, by its number in the model."""
+        """Return one head, by its index in the model."""
         if index not in self.head_ids:
-            raise IndexError(f"head {index} of layer {self.layer} was not watched; it has {_list(self.head_ids)}")
+            raise IndexError(f"head {index} of layer {self.layer} was not recorded; recorded heads: {_number_list(self.head_ids)}")
         return Head(self, index)
 
     def __repr__(self) -> str:
@@ -158,8 +159,8 @@ class Seen:
 class Sighting(Sequence[Seen]):
     """Every attention `regard.watch` recorded, in the order it ran: `sighting[3]` is the fourth attention (layer 3 of one forward pass).
 
-    tokens: one list of pieces per batch item, of the text the queries come from; source_tokens: of an encoder–decoder's source.
-    missed: attention that ran and could not be captured, by name, with what to do.
+    tokens: one list of tokens per batch item, of the text the queries come from; source_tokens: of an encoder–decoder's source.
+    missed: attention that ran and could not be captured, with its module's name and what to do.
     """
 
     model: str = ""
@@ -183,68 +184,72 @@ class Sighting(Sequence[Seen]):
 
     @property
     def layers(self) -> int:
+        """Number of layers recorded."""
         return len({seen.layer for seen in self._all})
 
     @property
     def kernel(self) -> str:
-        """The kernels that ran."""
+        """Names of the kernels that ran."""
         return ", ".join(dict.fromkeys(seen.proof.kernel for seen in self._all))
 
     @property
     def kept_bytes(self) -> int:
-        """The memory the kept queries and keys take."""
+        """Bytes of memory the kept queries and keys take."""
         return sum(seen.kept.bytes for seen in self._all if seen.kept is not None)
 
     @property
     def proof(self) -> Proof:
-        """The worst of all calls' proofs."""
+        """The proofs of all calls summarised: the largest errors, and whether all of them hold."""
         if not self._all:
-            raise ValueError("nothing was seen, so there is nothing to prove; run the model inside the `with regard.watch(model)` block")
+            raise ValueError("the sighting is empty, so it has no proof; run the model inside the `with regard.watch(model)` block")
         proofs = [seen.proof for seen in self._all]
         errors = [p.output_error for p in proofs if not math.isnan(p.output_error)]
         masks = list(dict.fromkeys(p.mask for p in proofs if p.mask))
-        shown = "; ".join(masks[:3]) + ("; …" if len(masks) > 3 else "")
-        worst, holds = max(p.row_sum_error for p in proofs), all(p.holds for p in proofs)
-        return Proof(worst, max(errors, default=math.nan), min(p.rows_checked for p in proofs), shown, self.kernel, holds)
+        mask_text = "; ".join(masks[:3]) + ("; …" if len(masks) > 3 else "")
+        row_sum_error, holds = max(p.row_sum_error for p in proofs), all(p.holds for p in proofs)
+        return Proof(row_sum_error, max(errors, default=math.nan), min(p.rows_checked for p in proofs), mask_text, self.kernel, holds)
 
     def find(self, layer: int, call: int = 0) -> Seen:
-        """The attention of a layer at one of its calls (0 the first; −1 the last)."""
+        """Return the attention of a layer at one of its calls (0: the first, −1: the last)."""
         calls = [seen for seen in self._all if seen.layer == layer]
         if not calls:
-            raise IndexError(f"layer {layer} was not seen; there are {_list(sorted({seen.layer for seen in self._all}))}")
+            raise IndexError(f"layer {layer} was not recorded; recorded layers: {_number_list(sorted({seen.layer for seen in self._all}))}")
         if not -len(calls) <= call < len(calls):
-            raise IndexError(f"call {call} of layer {layer} was not seen; it was called {len(calls)} times")
+            raise IndexError(f"call {call} of layer {layer} was not recorded; the layer was called {len(calls)} times")
         return calls[call]
 
     def head(self, layer: int, head: int, call: int = 0) -> Head:
-        """One head of one layer: its readings, and `.tile(rows, cols)` for its exact weights."""
+        """Return one head of one layer: its readings, and `.tile(rows, cols)` for its exact weights."""
         return self.find(layer, call).head(head)
 
     def with_labels(self, labels: Labels) -> Sighting:
-        """A copy with the labels of `regard.label_heads` on each head."""
+        """Return a copy with the labels of `regard.label_heads` on each head."""
         labelled = [dataclasses.replace(seen, labels=labels.of(seen.layer) or None) for seen in self._all]
         return dataclasses.replace(self, _all=labelled)
 
     def rollout(self, queries: Iterable[int] = (-1,), *, batch: int = 0, residual: float = 0.5, call: int = 0) -> Tensor:
-        """How much each input token reaches some queries through all layers: (n, S); see :func:`regard.sight.rollout.rollout`."""
+        """Compute attention rollout: how much of each input token reaches some queries through all layers, (n, S).
+
+        See :func:`regard.sight.rollout.rollout`.
+        """
         from .rollout import rollout
 
         return rollout(self, queries, batch=batch, residual=residual, call=call)
 
     def compare(self, other: Sighting) -> Comparison:
-        """This sighting beside another: two texts, or two checkpoints of a model."""
+        """Compare with another sighting, of a second text or a second checkpoint of the model."""
         from .comparison import compare
 
         return compare(self, other)
 
     def summary(self) -> list[dict[str, Any]]:
-        """One row per call, batch item and head, readings as means over queries."""
+        """Return one row per call, batch item and head, with readings averaged over queries."""
         from .summary import summary
 
         return summary(self)
 
     def to_pandas(self, per: str = "head") -> Any:
-        """A table with one row per call, batch item and head, or with per="query" one per query."""
+        """Return a DataFrame with one row per call, batch item and head, or with per="query" one row per query."""
         from .summary import to_pandas
 
         return to_pandas(self, per)
@@ -257,7 +262,7 @@ class Sighting(Sequence[Seen]):
 
     @staticmethod
     def load(path: str | Path) -> Sighting:
-        """A sighting saved as .safetensors."""
+        """Load a sighting saved as .safetensors."""
         from .storage import load
 
         return load(Path(path))
@@ -277,11 +282,12 @@ def _as_slice(index: slice | int) -> slice:
     return index if isinstance(index, slice) else slice(index, index + 1 or None)
 
 
-def _of_head(value: Any, place: int) -> Any:
+def _of_head(value: Any, position: int) -> Any:
+    """Return the part of a reading that belongs to the head at this position of its head axis."""
     if isinstance(value, Tensor):
-        return value[:, place]
+        return value[:, position]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_of_head(x, place) for x in value))
+        return type(value)(*(_of_head(x, position) for x in value))
     return value
 
 
@@ -293,7 +299,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def _list(numbers: Sequence[int]) -> str:
+def _number_list(numbers: Sequence[int]) -> str:
     if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
         return f"{numbers[0]} … {numbers[-1]}"
     return ", ".join(map(str, numbers)) or "none"

@@ -1,4 +1,4 @@
-"""Save and load sightings: safetensors for all of it, JSON for a summary; HTML and figures are written by `views`."""
+"""Save and load sightings: .safetensors holds everything, .json a summary; HTML and figures are written by `views`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PICTURES = (".html", ".svg", ".png", ".pdf")
 
 
 def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
-    """Write a sighting in the format its ending names."""
+    """Write a sighting in the format of the file name's ending."""
     ending = path.suffix.lower()
     if ending == ".safetensors":
         write_whole(path, lambda draft: _write_tensors(sighting, draft, kept))
@@ -45,11 +45,13 @@ def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
 
         write_figure(sighting, path)
     else:
-        raise ValueError(f"{path.name}: a sighting is saved as .safetensors, .json, {', '.join(_PICTURES)}; give one of these endings")
+        raise ValueError(
+            f"{path.name}: unknown file type {path.suffix!r}; use one of the endings .safetensors, .json, {', '.join(_PICTURES)}"
+        )
 
 
 def as_json(sighting: Sighting) -> dict[str, Any]:
-    """The model, its tokens, what could not be captured, every call's proof, and the summary table."""
+    """Return the model, tokens, missed attention, the proof of every call and the summary table as plain JSON values."""
     return {
         "format": FORMAT,
         "model": sighting.model,
@@ -62,7 +64,7 @@ def as_json(sighting: Sighting) -> dict[str, Any]:
 
 
 def _header(seen: Seen) -> dict[str, Any]:
-    """One call without its tensors."""
+    """Return the fields of one call that are not tensors."""
     proof = {k: finite(v) if isinstance(v, float) else v for k, v in dataclasses.asdict(seen.proof).items()}
     labels = None if seen.labels is None else {str(head): pairs for head, pairs in seen.labels.items()}
     return {
@@ -79,39 +81,39 @@ def _write_tensors(sighting: Sighting, path: Path, kept: bool) -> None:
     calls = []
     for number, seen in enumerate(sighting):
         header = _header(seen)
-        header["readings"] = {name: _put(value, f"{number}.{name}", tensors) for name, value in seen.readings.items()}
-        header["mask"] = _put_mask(seen, number, tensors)
-        header["kept"] = _put_kept(seen, number, tensors) if kept else None
+        header["readings"] = {name: _store(value, f"{number}.{name}", tensors) for name, value in seen.readings.items()}
+        header["mask"] = _store_mask(seen, number, tensors)
+        header["kept"] = _store_kept(seen, number, tensors) if kept else None
         calls.append(header)
-    whole = {name: getattr(sighting, name) for name in ("model", "tokens", "source_tokens")}
-    whole |= {"missed": [missed._asdict() for missed in sighting.missed], "calls": calls}
-    save_file(tensors, path, metadata={"format": FORMAT, "sighting": json.dumps(whole, ensure_ascii=False, allow_nan=False)})
+    metadata = {name: getattr(sighting, name) for name in ("model", "tokens", "source_tokens")}
+    metadata |= {"missed": [missed._asdict() for missed in sighting.missed], "calls": calls}
+    save_file(tensors, path, metadata={"format": FORMAT, "sighting": json.dumps(metadata, ensure_ascii=False, allow_nan=False)})
 
 
-def _put(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """Add a reading's tensors to the file; returns what is needed to build it again."""
+def _store(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """Add a reading's tensors to those of the file; returns the JSON description that `_restore` reads."""
     if isinstance(value, Tensor):
         tensors[name] = value.detach().clone(memory_format=torch.contiguous_format)
         return {"tensor": name}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = {field: _put(part, f"{name}.{field}", tensors) for field, part in zip(value._fields, value, strict=True)}
+        fields = {field: _store(part, f"{name}.{field}", tensors) for field, part in zip(value._fields, value, strict=True)}
         return {"tuple": type(value).__name__, "fields": fields}
     return {"plain": value}
 
 
-def _put_mask(seen: Seen, number: int, tensors: dict[str, Tensor]) -> bool | None:
-    """The mask as key ranges; False for one that has too many."""
+def _store_mask(seen: Seen, number: int, tensors: dict[str, Tensor]) -> bool | None:
+    """Add the mask as key ranges; returns None without a mask, False for a mask that needs too many ranges and is not saved."""
     if seen.mask is None:
         return None
     spans = seen.mask.spans(len(seen.query_pos), len(seen.key_pos))
     if spans is None:
         return False
-    tensors[f"{number}.mask"] = spans.clone(memory_format=torch.contiguous_format)  # layers may share one
+    tensors[f"{number}.mask"] = spans.clone(memory_format=torch.contiguous_format)  # a copy: layers may share one tensor
     return True
 
 
-def _put_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str, Any] | None:
-    """Queries, keys and lse of a softmax over dot products whose mask is in the file; others are not kept."""
+def _store_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str, Any] | None:
+    """Add queries, keys and lse of a softmax over dot products whose mask is in the file; None for any other attention."""
     kept = seen.kept
     if kept is None or kept.lse is None or kept.spec.score is not None or type(kept.spec.choice) is not Softmax:
         return None
@@ -125,22 +127,22 @@ def _put_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str, 
 
 
 def load(path: Path) -> Sighting:
-    """A sighting from a .safetensors file."""
+    """Load a sighting from a .safetensors file."""
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata() or {}
         if metadata.get("format") != FORMAT:
-            raise ValueError(f"{path} is not a sighting of this version (format {metadata.get('format')!r}, expected {FORMAT!r})")
+            raise ValueError(f"{path} is not a saved sighting: its format is {metadata.get('format')!r}, expected {FORMAT!r}")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     header = json.loads(metadata["sighting"])
     missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
-    calls = [_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
+    calls = [_restore_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
     return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, calls)
 
 
-def _seen(number: int, header: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:
-    """One call, from its header and the tensors of the file."""
+def _restore_seen(number: int, header: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:
+    """Build one call from its header and the tensors of the file."""
     mask = from_spans(tensors[f"{number}.mask"]) if header["mask"] else None
     labels = header["labels"]
     proof: dict[str, Any] = {k: float("nan") if v is None else v for k, v in header["proof"].items()}
@@ -153,33 +155,33 @@ def _seen(number: int, header: dict[str, Any], tensors: dict[str, Tensor]) -> Se
         query_pos=range(*header["query_pos"]),
         key_pos=range(*header["key_pos"]),
         mask=mask,
-        readings={name: _get(value, tensors) for name, value in header["readings"].items()},
+        readings={name: _restore(value, tensors) for name, value in header["readings"].items()},
         proof=Proof(**proof),
-        kept=None if header["kept"] is None else _kept(number, header["kept"], mask, tensors),
+        kept=None if header["kept"] is None else _restore_kept(number, header["kept"], mask, tensors),
         labels=None if labels is None else {int(head): [(label, score) for label, score in pairs] for head, pairs in labels.items()},
         head_ids=tuple(header["head_ids"]),
     )
 
 
-def _get(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """A reading, as `_put` took it apart."""
+def _restore(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Build a reading from the description that `_store` returned."""
     if "tensor" in value:
         return tensors[value["tensor"]]
     if "tuple" in value:
-        fields = {name: _get(part, tensors) for name, part in value["fields"].items()}
+        fields = {name: _restore(part, tensors) for name, part in value["fields"].items()}
         kind = _TUPLES.get(value["tuple"]) or namedtuple(value["tuple"], fields)
         return kind(**fields)
     plain = value["plain"]
     return tuple(tuple(x) if isinstance(x, list) else x for x in plain) if isinstance(plain, list) else plain
 
 
-def _kept(number: int, numbers: dict[str, Any], mask: Mask | None, tensors: dict[str, Tensor]) -> Kept:
+def _restore_kept(number: int, header: dict[str, Any], mask: Mask | None, tensors: dict[str, Tensor]) -> Kept:
     def stored(name: str) -> Tensor | None:
         return tensors.get(f"{number}.kept.{name}")
 
     query, key, beta = tensors[f"{number}.kept.query"], tensors[f"{number}.kept.key"], stored("beta")
     spec = Request(
-        query, key, key[..., :0], Softmax(), scale=numbers["scale"], cap=numbers["cap"], key_bias=stored("key_bias"), mask=mask,
-        bias=stored("bias"), beta=numbers["beta"] if beta is None else beta,
+        query, key, key[..., :0], Softmax(), scale=header["scale"], cap=header["cap"], key_bias=stored("key_bias"), mask=mask,
+        bias=stored("bias"), beta=header["beta"] if beta is None else beta,
     )  # fmt: skip
     return Kept(spec, tensors[f"{number}.kept.lse"])

@@ -1,4 +1,4 @@
-"""A sighting as a table: one row per call, batch item and head, or per query."""
+"""Tables of a sighting: one row per call, batch item and head, or per query; and its text summary."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def summary(sighting: Sighting) -> list[dict[str, Any]]:
-    """One row per call, batch item and head: readings averaged over the queries that see anything."""
+    """Return one row per call, batch item and head, with readings averaged over queries."""
     rows: list[dict[str, Any]] = []
     for seen in sighting:
         numbers = head_numbers(seen)
         B = seen.shape[0]
         for b in range(B):
-            for place, head in enumerate(seen.head_ids):
+            for position, head in enumerate(seen.head_ids):
                 row: dict[str, Any] = {
                     "layer": seen.layer,
                     "call": seen.call,
@@ -29,7 +29,7 @@ def summary(sighting: Sighting) -> list[dict[str, Any]]:
                     "batch": b,
                     "head": head,
                 }
-                row |= {name: float(value[b, place]) for name, value in numbers.items()}
+                row |= {name: float(value[b, position]) for name, value in numbers.items()}
                 row |= {"labels": ", ".join(f"{label} {score:.2f}" for label, score in (seen.labels or {}).get(head, []))}
                 row |= {"proof": seen.proof.output_error, "holds": seen.proof.holds}
                 rows.append(row)
@@ -37,7 +37,7 @@ def summary(sighting: Sighting) -> list[dict[str, Any]]:
 
 
 def head_numbers(seen: Seen) -> dict[str, Tensor]:
-    """Every reading that is one number a head, most of them means over queries: (B, h)."""
+    """Return each reading as one number per head, (B, h): the mean over queries, or the maximum for max_logit."""
     numbers: dict[str, Tensor] = {}
     readings = seen.readings
     if "entropy" in readings:
@@ -56,13 +56,14 @@ def head_numbers(seen: Seen) -> dict[str, Tensor]:
 
 
 def mean_distance(profile: Any) -> Tensor:
-    """The mean distance from query to key, in positions, (B, h): each bin of offsets counts by its middle."""
+    """Compute the mean distance from query to key in positions, (B, h); a bin of offsets counts as its midpoint."""
     mass = profile.mass
-    middle = mass.new_tensor([abs(a + b) / 2 for a, b in profile.offsets])
-    return (mass * middle).sum(-1) / mass.sum(-1).clamp(min=1e-12)  # type: ignore[no-any-return]
+    midpoint = mass.new_tensor([abs(a + b) / 2 for a, b in profile.offsets])
+    return (mass * midpoint).sum(-1) / mass.sum(-1).clamp(min=1e-12)  # type: ignore[no-any-return]
 
 
 def to_pandas(sighting: Sighting, per: str) -> Any:
+    """Return a DataFrame with one row per head (per="head") or per query (per="query")."""
     try:
         import pandas
     except ImportError as error:
@@ -76,6 +77,7 @@ def to_pandas(sighting: Sighting, per: str) -> Any:
 
 
 def _by_query(seen: Seen, pandas: Any) -> Any:
+    """Return a DataFrame of one call, one row per batch item, head and query."""
     B, h, L, _ = seen.shape
     index = pandas.MultiIndex.from_product([range(B), seen.head_ids, seen.query_pos], names=["batch", "head", "query"])
     columns: dict[str, Any] = {}
@@ -91,36 +93,35 @@ def _by_query(seen: Seen, pandas: Any) -> Any:
     return frame
 
 
-def describe(sighting: Sighting, most: int = 40) -> str:
-    """The sighting in a few lines: what ran, the proof, the means of each layer, what could not be captured."""
+def describe(sighting: Sighting, max_layers: int = 40) -> str:
+    """Return a text summary: model and sizes, proof, mean readings of each layer, and what could not be captured."""
     if not len(sighting):
-        return f"Sighting of {sighting.model}: nothing seen yet" + _missed(sighting)
+        return f"Sighting of {sighting.model}: no attention recorded yet" + _missed_lines(sighting)
     first = sighting[0]
     heads = sorted({seen.heads for seen in sighting})
-    span = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]}…{heads[-1]}"
+    head_count = f"{heads[0]}" if len(heads) == 1 else f"{heads[0]}…{heads[-1]}"
     calls = max(seen.call for seen in sighting) + 1
     size = f"{len(first.query_pos):,} × {len(first.key_pos):,}"
-    title = f"{sighting.model}: {sighting.layers} layers × {span} heads, {size} tokens" + (f", {calls} calls" if calls > 1 else "")
+    title = f"{sighting.model}: {sighting.layers} layers × {head_count} heads, {size} tokens" + (f", {calls} calls" if calls > 1 else "")
     lines = [title, f"proof {sighting.proof}"]
     rows = [["layer", "kind", "entropy", "heaviest", "sink", "distance", "name"]]
-    shown = [seen for seen in sighting if seen.call == 0]
-    for seen in shown[:most]:
+    first_calls = [seen for seen in sighting if seen.call == 0]
+    for seen in first_calls[:max_layers]:
         numbers = {name: float(value.mean()) for name, value in head_numbers(seen).items()}
         cells = [f"{numbers[name]:.2f}" if name in numbers else "" for name in ("entropy", "heaviest", "sink", "distance")]
         rows.append([str(seen.layer), seen.kind, *cells, seen.name])
     lines.append(table(rows))
-    if len(shown) > most:
-        lines.append(f"… and {len(shown) - most} more layers")
-    kept = sighting.kept_bytes
-    if kept:
-        lines.append(f"kept for the exact zoom: {kept / 1e6:.1f} MB")
-    return "\n".join(lines) + _missed(sighting)
+    if len(first_calls) > max_layers:
+        lines.append(f"… and {len(first_calls) - max_layers} more layers")
+    if kept_bytes := sighting.kept_bytes:
+        lines.append(f"queries and keys kept for exact weights: {kept_bytes / 1e6:.1f} MB")
+    return "\n".join(lines) + _missed_lines(sighting)
 
 
-def _missed(sighting: Sighting) -> str:
-    return "".join(f"\nNOT SEEN: {m.name}, shape {tuple(m.shape)}: {m.advice}" for m in sighting.missed)
+def _missed_lines(sighting: Sighting) -> str:
+    return "".join(f"\nNOT CAPTURED: {m.name}, shape {tuple(m.shape)}: {m.advice}" for m in sighting.missed)
 
 
 def finite(x: float) -> float | None:
-    """A number JSON can hold."""
+    """Return None for NaN and infinity, which JSON cannot hold."""
     return None if math.isnan(x) or math.isinf(x) else x

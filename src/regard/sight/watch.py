@@ -28,24 +28,24 @@ _CROSS_NAMES = ("cross", "encoder_attn", "encdec", "enc_dec", "multihead_attn")
 
 
 def default_readings() -> list[Reading]:
-    """The readings `watch` takes by default."""
+    """Return the readings `watch` computes by default."""
     return [Entropy(), Received(), TopK(4), Distance(), Sink(), MaxLogit(), ValueNorm(), Pooled(64, 64)]
 
 
 class watch(ModelHooks):
-    """Observe every attention a model computes inside the block: `with regard.watch(model) as seen: model(**inputs)`.
+    """Record every attention a model computes inside a `with` block: `with regard.watch(model) as seen: model(**inputs)`.
 
-    Captures, without changes to the model: transformers models, anything that calls F.scaled_dot_product_attention,
-    nn.MultiheadAttention and the nn.Transformer layers, and our own layers. Attention that cannot be captured is named in `seen.missed`.
+    The model is not changed. Captured are transformers models, every call of F.scaled_dot_product_attention, nn.MultiheadAttention and
+    the nn.Transformer layers, and regard's own layers. Attention that cannot be captured is listed in `seen.missed`.
 
     readings: what to compute from the weights (default: entropy, received, top, distance, sink, max_logit, value_norm, pooled).
-    layers, heads: their numbers; all by default. Layers are counted in the order they run.
-    kernel: "auto" runs the model's attention on our kernels and reads on the way; "own" leaves the model's own kernel in place, so that
-    outputs are the same to the bit, and reads beside it; or the name of one of our kernels. The fast path of nn.TransformerEncoderLayer
-    is off inside the block either way, so its bits may differ from those of an unwatched fast path.
-    proof: "sampled" checks 128 rows a head against the model's output in float64, "full" all of them.
+    layers, heads: indices of the layers and heads to record; all by default. Layers are numbered in the order they run.
+    kernel: "auto" runs the model's attention on regard's kernels, which compute the readings in the same pass; "own" runs the model's
+    own kernel, so that its outputs are bit-identical, and computes the readings in a second pass; or the name of one of regard's kernels.
+    The fast path of nn.TransformerEncoderLayer is off inside the block either way, which may change the last bits of its output.
+    proof: "sampled" compares 128 rows per head with the model's output in float64, "full" all rows.
     keep: how many bytes of queries and keys to keep for recomputing exact weights (True: all, False: none).
-    tokenizer: of transformers, to write tokens as words; or pass `tokens`, one list per batch item.
+    tokenizer: a transformers tokenizer that turns ids into tokens; or pass `tokens`, one list per batch item.
 
     >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
     >>> with watch(layer) as seen:
@@ -71,15 +71,15 @@ class watch(ModelHooks):
     ) -> None:
         super().__init__(model)
         if proof not in ("sampled", "full"):
-            raise ValueError(f"proof is {proof!r}; pass 'sampled' (128 rows a head) or 'full' (every row)")
+            raise ValueError(f"proof is {proof!r}; pass 'sampled' (128 rows per head) or 'full' (every row)")
         self.uses_regard_kernels = kernel != "own"
         self._readings = check_readings(default_readings() if readings is None else readings)
-        self._layers_wanted = None if layers is None else set(layers)
-        self._heads_wanted = None if heads is None else sorted(set(heads))
+        self._selected_layers = None if layers is None else set(layers)
+        self._selected_heads = None if heads is None else sorted(set(heads))
         self._kernel, self._proof = kernel, proof
         self._bytes_left = int(keep) if not isinstance(keep, bool) else (1 << 62 if keep else 0)
         self._tokenizer = tokenizer
-        self._passes: list[tuple[ForwardIds, int]] = []  # of each forward pass: its ids, and how many attentions came before it
+        self._passes: list[tuple[ForwardIds, int]] = []  # per forward pass: its ids, and how many attentions preceded it
         self._kinds: dict[int, str] = {}
         self.sighting = Sighting(model=type(model).__name__, tokens=tokens)
         self._tokens_known = tokens is not None
@@ -98,45 +98,48 @@ class watch(ModelHooks):
         self._passes.append((ids_of_call(args, kwargs), len(self.sighting)))
 
     def observe(self, captured: CapturedAttention, call: LayerCall) -> Result | None:
-        if self._layers_wanted is not None and call.layer not in self._layers_wanted:
+        if self._selected_layers is not None and call.layer not in self._selected_layers:
             return None
         readings = (*self._readings, RowMass())  # the proof needs each row's sum
         request = dataclasses.replace(captured.request, readings=readings, wants_lse=True)
         if self.uses_regard_kernels and not (captured.output_exists or captured.request.readings):
-            read, kernel = execute(request, self._kernel)
-            result = dataclasses.replace(read, readings={})
+            observed, kernel = execute(request, self._kernel)
+            result = dataclasses.replace(observed, readings={})
         else:  # the model's own kernel, then ours on the same inputs for the readings
             result, original_kernel = captured.run()
             with torch.no_grad():
-                read, kernel = execute(dataclasses.replace(request, dropout=0.0), "auto" if self._kernel == "own" else self._kernel)
-            kernel = f"{original_kernel}, read beside it by {kernel}"
-        lse = None if read.lse is None else read.lse.detach()
-        proof = prove(request, lse=lse, mass=read.readings[RowMass.name], output=result.output.detach(), kernel=kernel, rows=self._proof)
+                observed, kernel = execute(dataclasses.replace(request, dropout=0.0), "auto" if self._kernel == "own" else self._kernel)
+            kernel = f"{original_kernel}; readings by {kernel}"
+        lse = None if observed.lse is None else observed.lse.detach()
+        proof = prove(
+            request, lse=lse, mass=observed.readings[RowMass.name], output=result.output.detach(), kernel=kernel, rows=self._proof
+        )
         if not proof.holds:
-            warnings.warn(f"the proof of layer {call.layer} ({call.name}) does not hold: {proof}", stacklevel=2)
-        self._record(captured, call, request, read, lse, proof)
+            problem = "the recorded weights do not reproduce the model's output: the proof does not hold"
+            warnings.warn(f"layer {call.layer} ({call.name}): {problem}: {proof}", stacklevel=2)
+        self._record(captured, call, request, observed, lse, proof)
         return result
 
     def _record(
-        self, captured: CapturedAttention, call: LayerCall, request: Request, read: Result, lse: Tensor | None, proof: Proof
+        self, captured: CapturedAttention, call: LayerCall, request: Request, observed: Result, lse: Tensor | None, proof: Proof
     ) -> None:
-        """Append what was read to the sighting."""
+        """Append one attention and its readings to the sighting."""
         B, h, L, S = request.sizes
-        head_ids = tuple(range(h)) if self._heads_wanted is None else tuple(i for i in self._heads_wanted if i < h)
-        wanted = {r.name for r in self._readings}
-        readings = {name: value for name, value in read.readings.items() if name in wanted}
+        head_ids = tuple(range(h)) if self._selected_heads is None else tuple(i for i in self._selected_heads if i < h)
+        names = {reading.name for reading in self._readings}
+        readings = {name: value for name, value in observed.readings.items() if name in names}
         if len(head_ids) < h:
             readings = {name: _of_heads(value, head_ids, (B, h)) for name, value in readings.items()}
         kind = self._kind_of_layer(captured, call, request)
         offset = S - L if captured.query_start is None else captured.query_start - captured.key_start
-        first = captured.key_start + (call.step if kind == "cross" else max(offset, 0))
+        query_start = captured.key_start + (call.step if kind == "cross" else max(offset, 0))
         seen = Seen(
             layer=call.layer,
             call=call.call,
             name=call.name,
             kind=kind,
             heads=len(head_ids),
-            query_pos=range(first, first + L),
+            query_pos=range(query_start, query_start + L),
             key_pos=range(captured.key_start, captured.key_start + S),
             mask=request.mask,
             readings=readings,
@@ -150,74 +153,75 @@ class watch(ModelHooks):
             captured.error_listeners.append(lambda error: self._add_error(index, error))
 
     def _add_error(self, index: int, error: float) -> None:
-        """The layer's own output was computed apart from what was read: the larger of the two errors counts."""
+        """Raise a recorded proof's output error to the error of an output that the layer computed separately, if that is larger."""
         seen = self.sighting[index]
         proof = dataclasses.replace(seen.proof, output_error=max(seen.proof.output_error, error))
         self.sighting._all[index] = dataclasses.replace(seen, proof=proof)
 
     def _keep(self, request: Request, lse: Tensor | None) -> Kept | None:
-        """Queries, keys and lse, while they fit in the bytes that are left."""
+        """Copy queries, keys and lse while they fit into the bytes that are left; None once they do not."""
         parts = (request.query, request.key, request.bias, lse)
-        cost = sum(x.numel() * x.element_size() for x in parts if isinstance(x, Tensor))
-        if cost > self._bytes_left:
+        size = sum(x.numel() * x.element_size() for x in parts if isinstance(x, Tensor))
+        if size > self._bytes_left:
             return None
-        self._bytes_left -= cost
+        self._bytes_left -= size
         return Kept.of(request, lse)
 
     def _kind_of_layer(self, captured: CapturedAttention, call: LayerCall, request: Request) -> str:
-        """The kind of a layer, decided by its first call: a later step of a generation has one query and no mask to tell it by."""
+        """Return the kind of a layer, decided by its first call: a later decoding step has one query and often no mask."""
         if call.layer not in self._kinds:
             has_decoder = any("decoder" in name.lower() for name in self._names.values())
             self._kinds[call.layer] = _attention_kind(captured, call.name, request, has_decoder)
         return self._kinds[call.layer]
 
     def _write_tokens(self) -> None:
-        """The tokens the model read; a pass that attends to more keys than it was given continues the text before it."""
-        text: Tensor | None = None
-        source: Tensor | None = None
-        starts = [first for _, first in self._passes]
-        for ((ids, source_ids), first), end in zip(self._passes, [*starts[1:], len(self.sighting)], strict=False):
-            source = source_ids if source_ids is not None else source
-            if ids is None:
+        """Set the sighting's tokens; a forward pass that attends to more keys than its own tokens continues the text before it."""
+        text_ids: Tensor | None = None
+        source_ids: Tensor | None = None
+        starts = [start for _, start in self._passes]
+        for ((new_ids, new_source_ids), start), end in zip(self._passes, [*starts[1:], len(self.sighting)], strict=False):
+            source_ids = new_source_ids if new_source_ids is not None else source_ids
+            if new_ids is None:
                 continue
-            keys = next((seen.key_pos.stop for seen in self.sighting[first:end] if seen.kind in ("causal", "self")), None)
-            text = torch.cat([text, ids], 1) if text is not None and continues(text, ids, keys) else ids
-        self.sighting.tokens = None if text is None else token_strings(text, self._tokenizer)
-        self.sighting.source_tokens = None if source is None else token_strings(source, self._tokenizer)
+            keys = next((seen.key_pos.stop for seen in self.sighting[start:end] if seen.kind in ("causal", "self")), None)
+            text_ids = torch.cat([text_ids, new_ids], 1) if text_ids is not None and continues(text_ids, new_ids, keys) else new_ids
+        self.sighting.tokens = None if text_ids is None else token_strings(text_ids, self._tokenizer)
+        self.sighting.source_tokens = None if source_ids is None else token_strings(source_ids, self._tokenizer)
 
 
 def _attention_kind(captured: CapturedAttention, name: str, request: Request, has_decoder: bool) -> str:
-    """ "causal", "self", "encoder" (of an encoder–decoder) or "cross", from what the caller said, the mask and the module's name."""
+    """Classify an attention by its caller, its mask and its module's name: "causal", "self", "encoder" (of an encoder–decoder), "cross"."""
     _, _, L, S = request.sizes
-    low = name.lower()
-    if captured.cross or (captured.cross is None and any(part in low for part in _CROSS_NAMES)):
+    lowercase_name = name.lower()
+    if captured.cross or (captured.cross is None and any(part in lowercase_name for part in _CROSS_NAMES)):
         return "cross"
-    # One query before many keys: a step of a generation begun outside the block, unless the score compares a state with annotations
-    # or one key is picked.
+    # One query and many keys: a decoding step of a generation that began outside the block. Not so with a score of its own (a recurrent
+    # decoder that attends to annotations) or a hard choice.
     one_step = L == 1 and S > 1 and request.score is None and not request.choice.hard
-    if looks_back(request) or captured.query_start is not None or one_step:
+    if has_causal_mask(request) or captured.query_start is not None or one_step:
         return "causal"
     if captured.cross is None and L != S:
         return "cross"
-    return "encoder" if has_decoder and "encoder" in low and "decoder" not in low else "self"
+    is_encoder = has_decoder and "encoder" in lowercase_name and "decoder" not in lowercase_name
+    return "encoder" if is_encoder else "self"
 
 
-def looks_back(request: Request) -> bool:
-    """Whether the mask lets no query see past its own position, and there is one that could."""
+def has_causal_mask(request: Request) -> bool:
+    """Return whether the mask hides from every query the keys after its own position; False for a single query."""
     _, _, L, S = request.sizes
     if request.mask is None or L < 2:
         return False
     spans = request.mask.spans(L, S, device=request.query.device)
     if spans is None:
-        some = range(0, L - 1, max(1, (L - 1) // 64))
-        return all(request.mask.verdict(range(i, i + 1), range(max(i + S - L + 1, 0), S), L, S) == "none" for i in some)
+        sampled_rows = range(0, L - 1, max(1, (L - 1) // 64))
+        return all(request.mask.verdict(range(i, i + 1), range(max(i + S - L + 1, 0), S), L, S) == "none" for i in sampled_rows)
     own_position = torch.arange(L, device=request.query.device) + (S - L)
     used = spans[..., 0] < spans[..., 1]
     return bool((~used | (spans[..., 1] <= own_position.view(1, 1, -1, 1) + 1)).all())
 
 
 def _of_heads(value: Any, heads: tuple[int, ...], leading: tuple[int, int]) -> Any:
-    """The part of a reading that belongs to these heads; `leading` is its (B, h)."""
+    """Return the part of a reading that belongs to these heads; `leading` is its (B, h)."""
     if isinstance(value, Tensor) and tuple(value.shape[:2]) == leading:
         return value[:, list(heads)]
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -1,4 +1,4 @@
-"""Run by test_activations in a process of its own: peaks of whole models beside what is predicted, as JSON."""
+"""Run by test_activations in a new process: measured and predicted peak memory of whole models, as JSON."""
 
 import json
 import logging
@@ -20,13 +20,13 @@ _B, _N, _D, _LAYERS, _HEADS, _MLP, _V = 2, 384, 192, 3, 6, 768, 1500
 _ROWS: list[dict[str, Any]] = []
 
 
-def compare(name: str, model: Any, attention: Attention, learn: Any, read: Any, *, checkpointing: bool = False) -> None:
+def compare(name: str, model: Any, attention: Attention, train_step: Any, read_prompt: Any, *, checkpointing: bool = False) -> None:
     a = architecture(model)
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)  # gradients are counted elsewhere
+        parameter.grad = torch.zeros_like(parameter)  # gradients are tested elsewhere
     model.train()
-    learn()
-    measured = peak_bytes(learn)
+    train_step()
+    measured = peak_bytes(train_step)
     work = Workload(batch=_B, context=_N, dtype="fp32", mode="train", checkpointing=checkpointing)
     predicted = sum(part.value for part in training_activations(a, work, attention).values())
     _ROWS.append({"name": f"{name} {attention} train", "measured": measured, "predicted": predicted})
@@ -34,8 +34,8 @@ def compare(name: str, model: Any, attention: Attention, learn: Any, read: Any, 
         return
     model.eval()
     with torch.no_grad():
-        read()
-        measured = peak_bytes(read)
+        read_prompt()
+        measured = peak_bytes(read_prompt)
     _ROWS.append({"name": f"{name} {attention} read", "measured": measured, "predicted": inference_activations(a, work, attention).value})
 
 
@@ -53,23 +53,25 @@ def main() -> None:
         "num_key_value_heads": 2,
     }
     kinds: tuple[tuple[str, Attention], ...] = (("eager", "dense"), ("sdpa", "fused"))
-    for name, given in (("gpt2", {**gpt2, **dropouts}), ("llama", llama)):
+    for name, shape in (("gpt2", {**gpt2, **dropouts}), ("llama", llama)):
         for implementation, attention in kinds:
-            config = CONFIG_MAPPING[name](vocab_size=_V, pad_token_id=0, **given)
-            theirs = AutoModelForCausalLM.from_config(config, attn_implementation=implementation)
+            config = CONFIG_MAPPING[name](vocab_size=_V, pad_token_id=0, **shape)
+            model = AutoModelForCausalLM.from_config(config, attn_implementation=implementation)
 
-            def learn(model: Any = theirs) -> None:
+            def train_step(model: Any = model) -> None:
                 model(ids, labels=ids, use_cache=False).loss.backward()
 
-            compare(name, theirs, attention, learn, partial(theirs, ids, use_cache=False, logits_to_keep=1))
+            compare(name, model, attention, train_step, partial(model, ids, use_cache=False, logits_to_keep=1))
             if name == "llama":
-                theirs.gradient_checkpointing_enable()
-                compare(name, theirs, attention, learn, None, checkpointing=True)
-    ours = Gpt(GptConfig(vocabulary=_V, d_model=_D, heads=_HEADS, hidden=_MLP, layers=_LAYERS, context=_N))
-    asked: tuple[Attention, ...] = ("fused", "streamed")
-    for kernel in asked:
-        multihead.attend = partial(regard.attend, kernel=kernel)  # the layer leaves the choice to `auto`; here it is made
-        compare("ours", ours, kernel, lambda: ours.loss(ids, ids).backward(), lambda: ours.unembed(ours.hidden(ids)[:, -1:]))
+                model.gradient_checkpointing_enable()
+                compare(name, model, attention, train_step, None, checkpointing=True)
+    own_model = Gpt(GptConfig(vocabulary=_V, d_model=_D, heads=_HEADS, hidden=_MLP, layers=_LAYERS, context=_N))
+    kernels: tuple[Attention, ...] = ("fused", "streamed")
+    for kernel in kernels:
+        multihead.attend = partial(regard.attend, kernel=kernel)  # the layer itself uses kernel="auto"
+        compare(
+            "ours", own_model, kernel, lambda: own_model.loss(ids, ids).backward(), lambda: own_model.unembed(own_model.hidden(ids)[:, -1:])
+        )
     print(json.dumps(_ROWS))
 
 

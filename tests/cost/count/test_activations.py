@@ -1,4 +1,4 @@
-"""Predicted peaks of memory within 10 % of measured ones, the measuring done in processes of their own."""
+"""Predicted peak memory is within 10 % of the peak measured in a new process."""
 
 import json
 import os
@@ -11,9 +11,9 @@ import pytest
 from regard.cost import Architecture, Workload
 from regard.cost.count.activations import attention_bytes, inference_activations, training_activations
 from regard.cost.count.flops import Step
-from regard.cost.measure.peak import RETURNING, Call, fresh, measurable
+from regard.cost.measure.peak import ALLOCATOR_SETTINGS, Call, measurable, peaks_in_new_process
 
-pytestmark = pytest.mark.skipif(not measurable(), reason="this system does not tell a process its own peak; run on Linux")
+pytestmark = pytest.mark.skipif(not measurable(), reason="this system does not report a process's peak memory; run on Linux")
 
 _CALLS = [
     Call(kernel, batch, heads, tokens, head_dim, train)
@@ -24,7 +24,7 @@ _CALLS = [
 
 
 def test_one_attention_dense_and_streamed() -> None:
-    for call, measured in zip(_CALLS, fresh(_CALLS), strict=True):
+    for call, measured in zip(_CALLS, peaks_in_new_process(_CALLS), strict=True):
         step = Step(call.batch, call.tokens, call.tokens, 0)
         assert call.kernel in ("dense", "streamed")
         predicted = attention_bytes(call.kernel, step, call.heads, call.head_dim, train=call.train).value  # type: ignore[arg-type]
@@ -33,16 +33,16 @@ def test_one_attention_dense_and_streamed() -> None:
 
 def test_a_failed_measurement_says_why() -> None:
     with pytest.raises(RuntimeError, match="kernel"):
-        fresh([Call("no such kernel", 1, 1, 16, 8)])
+        peaks_in_new_process([Call("no such kernel", 1, 1, 16, 8)])
 
 
 def test_whole_models() -> None:
-    """Training and reading a prompt: GPT-2 and Llama of transformers, dense and fused, and our own, fused and streamed."""
+    """Training and inference on a prompt: GPT-2 and Llama of transformers, dense and fused, and our own, fused and streamed."""
     script = Path(__file__).with_name("measure_models.py")
-    environment = {**os.environ, **RETURNING, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    rows = json.loads(done.stdout)
+    environment = {**os.environ, **ALLOCATOR_SETTINGS, "OMP_NUM_THREADS": "1"}
+    completed = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    rows = json.loads(completed.stdout)
     assert len(rows) == 14
     for row in rows:
         assert row["predicted"] == pytest.approx(row["measured"], rel=0.1), row

@@ -1,4 +1,4 @@
-"""FLOPs by hand, by brute force over masks, and by torch's own counter where that is right."""
+"""FLOPs against hand counts, masks evaluated pair by pair, and torch's FlopCounterMode where it is right."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +29,9 @@ def _counted(run: Callable[[], Any]) -> tuple[int, Any]:
 
 
 def test_a_tiny_model_by_hand() -> None:
-    """1 layer, width 4, 2 heads of 2, MLP of 8, vocabulary 5; 2 sequences of 3 tokens, all read out."""
+    """1 layer, width 4, 2 heads of 2, MLP of 8, vocabulary 5; 2 sequences of 3 tokens, logits for all."""
     tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5, mlp_width=8)
-    work = flops(tiny, Step(batch=2, new=3, seen=3, logits=3))
+    work = flops(tiny, Step(batch=2, new=3, context=3, logits=3))
     assert {part: count.value for part, count in work.items()} == {
         "query": 2 * 6 * 16,
         "key": 2 * 6 * 16,
@@ -39,18 +39,18 @@ def test_a_tiny_model_by_hand() -> None:
         "output": 2 * 6 * 16,
         "mlp": 2 * 6 * (32 + 32),
         "unembedding": 2 * 6 * 20,
-        "scores": 2 * 2 * 6 * 2 * 2,  # 1 + 2 + 3 pairs a head, heads 2, width 2, batch 2
+        "scores": 2 * 2 * 6 * 2 * 2,  # 1 + 2 + 3 pairs per head, heads 2, width 2, batch 2
         "weighted sum": 2 * 2 * 6 * 2 * 2,
     }
-    dense = flops(tiny, Step(batch=2, new=3, seen=3, logits=3), "dense")
+    dense = flops(tiny, Step(batch=2, new=3, context=3, logits=3), "dense")
     assert dense["scores"].value == 2 * 2 * 9 * 2 * 2
-    last = flops(tiny, Step(batch=2, new=3, seen=3, logits=1))
+    last = flops(tiny, Step(batch=2, new=3, context=3, logits=1))
     assert last["unembedding"].value == 2 * 2 * 20
 
 
 def test_training_is_three_forwards_and_the_streamed_scores_once_more() -> None:
     tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5)
-    step = Step(batch=1, new=3, seen=3, logits=3)
+    step = Step(batch=1, new=3, context=3, logits=3)
     forward, train = flops(tiny, step), training_flops(tiny, step)
     assert train["mlp"].value == 3 * forward["mlp"].value
     assert train["scores, again"].value == forward["scores"].value
@@ -60,27 +60,27 @@ def test_training_is_three_forwards_and_the_streamed_scores_once_more() -> None:
 
 @given(st.integers(1, 30), st.integers(0, 30), st.one_of(st.none(), st.integers(1, 40)), st.booleans())
 def test_needed_pairs_are_those_of_the_mask(new: int, before: int, window: int | None, causal: bool) -> None:
-    seen = new + before
+    context = new + before
     tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5, causal=causal)
-    rows = torch.arange(before, seen)[:, None]
-    columns = torch.arange(seen)[None]
+    rows = torch.arange(before, context)[:, None]
+    columns = torch.arange(context)[None]
     if not causal:
         window = None
-        visible = torch.ones(new, seen, dtype=torch.bool)
+        visible = torch.ones(new, context, dtype=torch.bool)
     else:
         visible = columns <= rows
         if window is not None:
             visible &= columns > rows - window
-    assert pairs(tiny, Step(1, new, seen, 1), window, "needed").value == int(visible.sum())
+    assert pairs(tiny, Step(1, new, context, 1), window, "needed").value == int(visible.sum())
 
 
 def test_the_needed_pairs_of_our_own_masks() -> None:
     from regard import causal, window
 
     tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5)
-    for reach in (3, 17, 40):
-        mask = causal() & window(reach - 1, 0)
-        assert pairs(tiny, Step(1, 20, 20, 1), reach, "needed").value == int(mask.dense(20, 20).sum())
+    for size in (3, 17, 40):
+        mask = causal() & window(size - 1, 0)
+        assert pairs(tiny, Step(1, 20, 20, 1), size, "needed").value == int(mask.dense(20, 20).sum())
 
 
 _FAMILIES = [
@@ -120,18 +120,18 @@ def test_dense_flops_equal_torchs_counter(family: str, tiny_model: Callable[...,
     trained, _ = _counted(lambda: model(ids, labels=ids, use_cache=False).loss.backward())
     assert trained == _sum(training_flops(a, step, "dense"))
     model.gradient_checkpointing_enable()
-    again, _ = _counted(lambda: model(ids, labels=ids, use_cache=False).loss.backward())
-    assert again == _sum(training_flops(a, step, "dense", checkpointing=True))
+    checkpointed, _ = _counted(lambda: model(ids, labels=ids, use_cache=False).loss.backward())
+    assert checkpointed == _sum(training_flops(a, step, "dense", checkpointing=True))
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "electra", "distilbert"])
 def test_encoders_equal_torchs_counter(family: str) -> None:
     from transformers import CONFIG_MAPPING, AutoModelForMaskedLM
 
-    given = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
-    given |= {"hidden_dim": 40} if family == "distilbert" else {"intermediate_size": 40}
-    given |= {"embedding_size": 12} if family in ("albert", "electra") else {}
-    model = AutoModelForMaskedLM.from_config(CONFIG_MAPPING[family](**given), attn_implementation="eager").eval()
+    fields = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    fields |= {"hidden_dim": 40} if family == "distilbert" else {"intermediate_size": 40}
+    fields |= {"embedding_size": 12} if family in ("albert", "electra") else {}
+    model = AutoModelForMaskedLM.from_config(CONFIG_MAPPING[family](**fields), attn_implementation="eager").eval()
     a = architecture_from_config({**model.config.to_dict(), "architectures": ["XForMaskedLM"]})
     counted, _ = _counted(lambda: model(torch.ones(_B, _N, dtype=torch.int64)))
     assert counted == _sum(flops(a, Step(_B, _N, _N, _N), "dense"))
@@ -160,7 +160,7 @@ def test_encoder_decoders_equal_torchs_counter(family: str) -> None:
 
 
 def test_torch_counts_its_fused_kernel_as_nothing_here(tiny_model: Callable[..., Any]) -> None:
-    """The difference the documentation tells of: on a CPU, SDPA is not in the counter's list."""
+    """As documented: on a CPU, FlopCounterMode does not count SDPA."""
     model = tiny_model("llama", "sdpa")
     a = architecture_from_config({**model.config.to_dict(), "architectures": None})
     step = Step(_B, _N, _N, _N)

@@ -1,4 +1,4 @@
-"""Bytes of caches against real caches after real runs; bytes of training against real optimisers."""
+"""Predicted bytes against the caches of real models and the states of torch optimisers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,12 +21,12 @@ def test_cache_bytes_equal_those_of_transformers(family: str, tokens: int, tiny_
     with torch.no_grad():
         cache = model(ids, use_cache=True).past_key_values
         cache = model(ids[:, :1], past_key_values=cache, use_cache=True).past_key_values
-    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
-    assert held == summed(cache_bytes(a, Workload(batch=2, context=tokens + 1, dtype="fp32"))).value
+    cached = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    assert cached == summed(cache_bytes(a, Workload(batch=2, context=tokens + 1, dtype="fp32"))).value
 
 
 def test_a_latent_cache_is_as_small_as_claimed() -> None:
-    """DeepSeek-V3: 576 numbers a token and layer, where as many full heads would need 128 · (192 + 128)."""
+    """DeepSeek-V3: 576 numbers per token and layer, where as many full heads would need 128 · (192 + 128)."""
     costs = plan("deepseek-v3", Workload(context=1000))
     assert costs.cache_token is not None
     assert costs.cache_token.value == 576
@@ -42,8 +42,8 @@ def test_cross_attention_is_cached_for_the_source() -> None:
     with torch.no_grad():
         out = model(input_ids=torch.ones(2, 10, dtype=torch.int64), decoder_input_ids=torch.ones(2, 6, dtype=torch.int64), use_cache=True)
     caches = (out.past_key_values.self_attention_cache, out.past_key_values.cross_attention_cache)
-    held = sum(layer.keys.nbytes + layer.values.nbytes for cache in caches for layer in cache.layers)
-    assert held == summed(cache_bytes(a, Workload(batch=2, context=6, source=10, dtype="fp32"))).value
+    cached = sum(layer.keys.nbytes + layer.values.nbytes for cache in caches for layer in cache.layers)
+    assert cached == summed(cache_bytes(a, Workload(batch=2, context=6, source=10, dtype="fp32"))).value
 
 
 def test_our_own_cache_holds_what_is_needed() -> None:
@@ -55,10 +55,10 @@ def test_our_own_cache_holds_what_is_needed() -> None:
         model(torch.ones(2, 9, dtype=torch.int64), cache)
         for _ in range(4):
             model(torch.ones(2, 1, dtype=torch.int64), cache)
-    held = sum(2 * 2 * 2 * 8 * layer.kept * 4 for layer in cache)  # key and value, batch, key heads, width, tokens, bytes
+    cached = sum(2 * 2 * 2 * 8 * layer.kept * 4 for layer in cache)  # key and value, batch, key heads, width, tokens, bytes
     costs = plan(model, Workload(batch=2, context=13, dtype="fp32"))
-    assert held == summed(costs.ring_cache).value
-    assert summed(costs.cache).value < held  # transformers drops the oldest token of a full window at once
+    assert cached == summed(costs.ring_cache).value
+    assert summed(costs.cache).value < cached  # transformers drops the oldest token of a full window at once
 
 
 def test_an_encoder_caches_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Counts by hand, by the textbook, by what is published, and by transformers itself."""
+"""Parameter counts against hand counts, textbooks, published numbers and transformers."""
 
 import logging
 from typing import Any
@@ -105,7 +105,7 @@ def _of_transformers(config: dict[str, Any], kind: str) -> int:
     from transformers import CONFIG_MAPPING, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    given = {name: value for name, value in config.items() if name != "model_type"}
+    fields = {name: value for name, value in config.items() if name != "model_type"}
     if kind != "Model" and config["model_type"] in ("t5", "bart"):
         kind = "Seq2Seq"
     classes = {
@@ -115,7 +115,7 @@ def _of_transformers(config: dict[str, Any], kind: str) -> int:
         "Seq2Seq": AutoModelForSeq2SeqLM,
     }
     with torch.device("meta"):
-        model = classes[kind].from_config(CONFIG_MAPPING[config["model_type"]](**given))
+        model = classes[kind].from_config(CONFIG_MAPPING[config["model_type"]](**fields))
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -125,19 +125,19 @@ def _kinds(family: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_every_family_equals_transformers_at_its_defaults(family: str) -> None:
-    """Both what a file may leave out and what it spells out: the defaults here are transformers' own."""
+    """The same count for a config with only its own fields and with all defaults written out: our defaults are transformers'."""
     from transformers import CONFIG_MAPPING
 
     config: dict[str, Any] = {"model_type": family}
     if family == "deepseek_v2":
         config["num_experts_per_tok"] = 2  # transformers has no default for it
-    given = {name: value for name, value in config.items() if name != "model_type"}
-    spelled_out = CONFIG_MAPPING[family](**given).to_dict()
+    fields = {name: value for name, value in config.items() if name != "model_type"}
+    spelled_out = CONFIG_MAPPING[family](**fields).to_dict()
     for kind in _kinds(family):
-        wanted = _of_transformers(config, kind)
+        expected = _of_transformers(config, kind)
         named = {"architectures": [f"X{kind}"]}
-        assert parameter_total(architecture_from_config({**config, **named})).value == wanted
-        assert parameter_total(architecture_from_config({**spelled_out, **named})).value == wanted
+        assert parameter_total(architecture_from_config({**config, **named})).value == expected
+        assert parameter_total(architecture_from_config({**spelled_out, **named})).value == expected
 
 
 _VARIANTS: list[dict[str, Any]] = [

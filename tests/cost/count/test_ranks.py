@@ -1,4 +1,4 @@
-"""`regard plan --ranks`: what is predicted for a step over ranks follows from what each rank holds and sends."""
+"""`regard plan --ranks`: the predicted cost of a step over ranks."""
 
 import json
 
@@ -12,45 +12,46 @@ from regard.models.published.architecture import Architecture
 
 TINY = Architecture("tiny", layers=3, width=64, heads=4, kv_heads=2, vocabulary=100)
 FAST = Machine("given", flops=1e12, bandwidth=1e11)
-GIVEN = ["llama-3-8b", "--context", "1048576", "--peak-tflops", "400", "--bandwidth", "3350"]
+COMMAND = ["llama-3-8b", "--context", "1048576", "--peak-tflops", "400", "--bandwidth", "3350"]
 
 
-def test_a_ring_waits_only_for_what_computing_does_not_hide():
+def test_a_ring_waits_only_if_sending_takes_longer_than_computing():
     assert ring_seconds(1, 2.0, 9.0) == (2.0, 0.0)
     assert ring_seconds(3, 2.0, 1.5) == (6.0, 0.0)
     assert ring_seconds(3, 2.0, 5.0) == (12.0, 6.0)
 
 
-def test_bytes_sent_forward_are_every_other_ranks_look_at_a_block():
-    found = spread(TINY, Workload(batch=2, context=4096, dtype="fp32"), machine=FAST, ranks=4, link=1e9)
+def test_forward_sends_each_block_to_every_other_rank():
+    predicted = spread(TINY, Workload(batch=2, context=4096, dtype="fp32"), machine=FAST, ranks=4, link=1e9)
     block = 2 * 1024 * (2 * 16 * 2) * 4  # batch · tokens of a rank · keys and values · bytes
-    assert found.bytes_sent.value == 3 * 3 * block  # layers · other ranks
-    assert found.tokens == 1024
+    assert predicted.bytes_sent.value == 3 * 3 * block  # layers · other ranks
+    assert predicted.tokens == 1024
 
 
 def test_training_sends_blocks_twice_their_gradients_and_the_weights():
     work = Workload(batch=1, context=4096, dtype="bf16", mode="train")
-    copied, dealt = (spread(TINY, work, machine=FAST, ranks=4, link=1e9, fully_sharded=f) for f in (False, True))
+    replicated, sharded = (spread(TINY, work, machine=FAST, ranks=4, link=1e9, fully_sharded=f) for f in (False, True))
     block = 1024 * (2 * 16 * 2) * 2
-    for found in (copied, dealt):
-        assert found.sent["keys and values, forward"].value == found.sent["keys and values, backward"].value == 3 * 3 * block
-        assert found.sent["their gradients"].value == 3 * 3 * block * 2  # float32
-    weights = copied.memory["weights"].value
-    assert copied.sent["gradients of the parameters"].value == pytest.approx(2 * 3 / 4 * weights)
-    assert dealt.sent["parameters and their gradients"].value == pytest.approx(3 * 3 / 4 * weights)
-    assert dealt.memory["weights, a share"].value == weights / 4
+    for predicted in (replicated, sharded):
+        sent = predicted.sent
+        assert sent["keys and values, forward"].value == sent["keys and values, backward"].value == 3 * 3 * block
+        assert sent["gradients of keys and values"].value == 3 * 3 * block * 2  # float32
+    weights = replicated.memory["weights"].value
+    assert replicated.sent["gradients of the parameters"].value == pytest.approx(2 * 3 / 4 * weights)
+    assert sharded.sent["parameters and their gradients"].value == pytest.approx(3 * 3 / 4 * weights)
+    assert sharded.memory["weights, sharded"].value == weights / 4
 
 
-def test_a_window_is_sent_no_farther_than_it_reaches():
-    near = Architecture("near", layers=3, width=64, heads=4, vocabulary=100, windows=(200, 200, 200))
+def test_a_window_is_sent_to_its_neighbours_only():
+    windowed = Architecture("near", layers=3, width=64, heads=4, vocabulary=100, windows=(200, 200, 200))
     work = Workload(context=4096, dtype="fp32")
-    all_of_it = spread(TINY, work, machine=FAST, ranks=8, link=1e9)
-    found = spread(near, work, machine=FAST, ranks=8, link=1e9)
-    assert found.bytes_sent.value == 3 * 1 * 512 * (2 * 16 * 4) * 4  # one neighbour
-    assert found.bytes_sent.value < all_of_it.bytes_sent.value
+    full_attention = spread(TINY, work, machine=FAST, ranks=8, link=1e9)
+    predicted = spread(windowed, work, machine=FAST, ranks=8, link=1e9)
+    assert predicted.bytes_sent.value == 3 * 1 * 512 * (2 * 16 * 4) * 4  # one neighbour
+    assert predicted.bytes_sent.value < full_attention.bytes_sent.value
 
 
-def test_activations_fall_with_the_ranks_and_a_slow_link_shows():
+def test_activations_fall_with_the_ranks_and_a_slow_link_takes_longer():
     work = Workload(context=65_536, dtype="bf16", mode="train")
     one, many = (spread(TINY, work, machine=FAST, ranks=p, link=1e12) for p in (1, 16))
     kept = next(name for name in one.memory if "kept" in name)
@@ -69,9 +70,9 @@ def test_what_cannot_be_sharded_is_refused():
 
 
 def test_a_million_tokens_on_64_accelerators_from_the_command_line():
-    done = CliRunner().invoke(app, [*GIVEN, "--train", "--checkpointing", "--fsdp", "--ranks", "64", "--link", "50", "--json"])
-    assert done.exit_code == 0, done.output
-    rows = json.loads(done.output)["ranks"]
+    result = CliRunner().invoke(app, [*COMMAND, "--train", "--checkpointing", "--fsdp", "--ranks", "64", "--link", "50", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.output)["ranks"]
     assert [row["ranks"] for row in rows] == [1, 2, 4, 8, 16, 32, 64]
     assert rows[-1]["tokens"] == 16_384
     peaks = [sum(part["value"] for part in row["memory"].values()) for row in rows]
@@ -80,9 +81,9 @@ def test_a_million_tokens_on_64_accelerators_from_the_command_line():
 
 
 def test_ranks_need_a_link():
-    done = CliRunner().invoke(app, [*GIVEN, "--ranks", "4"])
-    assert done.exit_code == 2
-    assert "--ranks needs --link" in done.output
-    shown = CliRunner().invoke(app, [*GIVEN, "--ranks", "4", "--link", "50", "--explain"], env={"COLUMNS": "200"})
-    assert "sent a rank of 4, bytes" in shown.output
-    assert "(ranks − 1)" in shown.output
+    result = CliRunner().invoke(app, [*COMMAND, "--ranks", "4"])
+    assert result.exit_code == 2
+    assert "--ranks needs --link" in result.output
+    result = CliRunner().invoke(app, [*COMMAND, "--ranks", "4", "--link", "50", "--explain"], env={"COLUMNS": "200"})
+    assert "sent per rank with 4 ranks, bytes" in result.output
+    assert "(ranks − 1)" in result.output

@@ -1,4 +1,4 @@
-"""Traffic by hand, and which roof binds."""
+"""Memory traffic against hand counts, and which bound applies."""
 
 import pytest
 
@@ -10,7 +10,7 @@ _TINY = Architecture("tiny", layers=2, width=4, heads=2, kv_heads=1, vocabulary=
 
 
 def test_the_traffic_of_a_decode_step_by_hand() -> None:
-    moved = traffic(_TINY, Workload(batch=3, context=10, dtype="bf16"), Step(batch=3, new=1, seen=10, logits=1))
+    moved = traffic(_TINY, Workload(batch=3, context=10, dtype="bf16"), Step(batch=3, new=1, context=10, logits=1))
     layer = 4 * 4 + 2 * 4 * 2 + 4 * 4 + 2 * 4 * 8  # query, key and value, output, MLP
     assert moved["weights"].value == 2 * (2 * layer + 5 * 4)  # and the embedding, read to make the logits
     assert moved["cache, read"].value == 2 * 3 * 9 * (2 * 2) * 2  # layers, batch, tokens, key and value of one head of 2, bytes
@@ -25,9 +25,9 @@ def test_a_window_bounds_what_is_read() -> None:
 
 def test_few_tokens_touch_few_experts() -> None:
     a = Architecture("mix", layers=1, width=4, heads=2, vocabulary=5, experts=8, active_experts=2, expert_width=6, head="none")
-    one = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 1, 9, 1))["weights"].value
-    many = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 9, 9, 1))["weights"].value
-    assert many - one == 4 * (8 - 2) * 2 * 4 * 6  # six experts more, two maps each, in bytes
+    one_token = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 1, 9, 1))["weights"].value
+    nine_tokens = traffic(a, Workload(context=9, dtype="fp32"), Step(1, 9, 9, 1))["weights"].value
+    assert nine_tokens - one_token == 4 * (8 - 2) * 2 * 4 * 6  # six experts more, two matrices each, in bytes
 
 
 def test_decoding_is_bound_by_memory_and_a_long_prompt_by_arithmetic() -> None:

@@ -1,4 +1,4 @@
-"""The laws of growth, the fit, and one small real measurement."""
+"""The formulas, the fit, and one small measurement."""
 
 import pytest
 
@@ -28,12 +28,12 @@ def test_a_fit_finds_the_curve_and_never_a_negative_cost() -> None:
     assert min(falling) >= 0
 
 
-def test_the_last_point_is_foretold_not_fitted() -> None:
+def test_the_last_point_is_predicted_not_fitted() -> None:
     sizes = [100, 200, 400, 800]
-    found = time_curve("x", "O(N²)", sizes, [n * n * 1e-6 for n in sizes[:-1]] + [1.0], 2)
-    assert [point.held_out for point in found.points] == [False, False, False, True]
-    assert found.points[-1].predicted == pytest.approx(0.64)
-    assert found.points[-1].ratio == pytest.approx(0.64)
+    curve = time_curve("x", "O(N²)", sizes, [n * n * 1e-6 for n in sizes[:-1]] + [1.0], 2)
+    assert [point.held_out for point in curve.points] == [False, False, False, True]
+    assert curve.points[-1].predicted == pytest.approx(0.64)
+    assert curve.points[-1].ratio == pytest.approx(0.64)
     assert exponent(sizes, [3 * n**1.5 for n in sizes]) == pytest.approx(1.5)
 
 

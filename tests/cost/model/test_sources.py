@@ -1,4 +1,4 @@
-"""What can be planned, and what is said about what cannot."""
+"""Sources of architectures: names, paths, configs, models; and the errors of wrong ones."""
 
 import json
 from pathlib import Path
@@ -108,7 +108,7 @@ def test_wrong_configs_name_the_field_and_what_was_expected(config: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("fields", "message"),
     [
         ({"batch": 0}, "batch is 0; expected a whole number, 1 or more"),
         ({"dtype": "bf61"}, "unknown dtype 'bf61'; did you mean bf16"),
@@ -117,13 +117,13 @@ def test_wrong_configs_name_the_field_and_what_was_expected(config: dict[str, An
         ({"mode": "dream"}, "mode is 'dream'"),
     ],
 )
-def test_wrong_workloads(given: dict[str, Any], message: str) -> None:
+def test_wrong_workloads(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Workload(**given)
+        Workload(**fields)
 
 
 def test_a_context_beyond_learned_positions_is_refused() -> None:
-    with pytest.raises(ConfigError, match="context is 4,096; gpt2 has learned positions for 1,024 only"):
+    with pytest.raises(ConfigError, match="context is 4,096; gpt2 has learned positions for 1,024 tokens only"):
         plan("gpt2", Workload(context=4096))
     with pytest.raises(ConfigError, match="generate is 1024; expected fewer"):
         plan("gpt2", Workload(generate=1024))
@@ -135,18 +135,18 @@ def test_every_number_of_a_plan_explains_itself() -> None:
         if isinstance(value, dict):
             if {"value", "formula", "numbers"} <= value.keys():
                 return [value]
-            return [found for item in value.values() for found in quantities(item)]
+            return [quantity for item in value.values() for quantity in quantities(item)]
         return []
 
-    found = quantities(plan("gemma-2-2b", Workload(context=5000)).to_dict())
-    assert len(found) > 60
-    assert all(each["formula"] and each["numbers"] for each in found)
-    assert json.dumps(found)
+    numbers = quantities(plan("gemma-2-2b", Workload(context=5000)).to_dict())
+    assert len(numbers) > 60
+    assert all(each["formula"] and each["numbers"] for each in numbers)
+    assert json.dumps(numbers)
 
 
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_can_be_planned_both_ways(name: str) -> None:
-    """What is needed is never more than what a dense kernel does, part by part."""
+    """The FLOPs needed never exceed those of a dense kernel, part by part."""
     for mode in ("infer", "train"):
         costs = plan(name, Workload(batch=2, context=512, mode=mode))  # type: ignore[arg-type]
         for step in costs.steps.values():

@@ -1,4 +1,4 @@
-"""Counts from the headers of files, beside the count from the config."""
+"""Counts from the headers of files, not_parameters the count from the config."""
 
 import json
 from pathlib import Path
@@ -15,18 +15,18 @@ from regard.cost.model.weight_headers import read_stored_weights
 _LLAMA = {"vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
-def _published(tmp_path: Path, family: str, given: dict[str, Any], *, shard: str | None = None) -> tuple[Path, int]:
+def _published(tmp_path: Path, family: str, fields: dict[str, Any], *, shard: str | None = None) -> tuple[Path, int]:
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[family](**given, pad_token_id=0))
+    model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[family](**fields, pad_token_id=0))
     folder = tmp_path / "published"
     model.save_pretrained(folder, **({"max_shard_size": shard} if shard else {}))
     return folder, sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize(("family", "given"), [("llama", _LLAMA), ("gpt2", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4})])
-def test_a_published_folder_and_its_file(tmp_path: Path, family: str, given: dict[str, Any]) -> None:
-    folder, count = _published(tmp_path, family, given)
+@pytest.mark.parametrize(("family", "fields"), [("llama", _LLAMA), ("gpt2", {"vocab_size": 50, "n_embd": 32, "n_layer": 2, "n_head": 4})])
+def test_a_published_folder_and_its_file(tmp_path: Path, family: str, fields: dict[str, Any]) -> None:
+    folder, count = _published(tmp_path, family, fields)
     for path in (folder, folder / "model.safetensors"):
         a, stored = find(path)
         assert stored is not None
@@ -68,9 +68,9 @@ def test_tied_copies_and_buffers_are_told_apart(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "model.safetensors")
     a, stored = find(tmp_path)
     assert stored is not None
-    beside = {why: sum(t.count for t in found) for why, found in stored.not_parameters(a).items()}
-    assert beside == {"tied copies of the embedding": 50 * 32, "causal masks": 2 * 256}
-    assert stored.count - sum(beside.values()) == plan(a).total.value == count
+    not_parameters = {reason: sum(t.count for t in tensors) for reason, tensors in stored.not_parameters(a).items()}
+    assert not_parameters == {"tied copies of the embedding": 50 * 32, "causal masks": 2 * 256}
+    assert stored.count - sum(not_parameters.values()) == plan(a).total.value == count
 
 
 def test_a_folder_of_our_own(tmp_path: Path) -> None:
@@ -117,11 +117,11 @@ def test_a_gguf_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a whole safetensors file"),
+        (b"", "is damaged or not a safetensors file"),
         (b"\xff" * 16, "not a safetensors file: its header would be"),
-        ((5).to_bytes(8, "little") + b"{bad}", "not a whole safetensors file"),
-        ((11).to_bytes(8, "little") + b'{"w": "bad"', "not a whole safetensors file"),
-        ((12).to_bytes(8, "little") + b'{"w": "bad"}', "not a whole safetensors file"),
+        ((5).to_bytes(8, "little") + b"{bad}", "is damaged or not a safetensors file"),
+        ((11).to_bytes(8, "little") + b'{"w": "bad"', "is damaged or not a safetensors file"),
+        ((12).to_bytes(8, "little") + b'{"w": "bad"}', "is damaged or not a safetensors file"),
     ],
 )
 def test_broken_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Attention through torch itself: SDPA by any name, nn.MultiheadAttention, nn.Transformer, our own layers; and what nobody can see."""
+"""Attention through torch: SDPA by any name, nn.MultiheadAttention, nn.Transformer, regard's layers; attention that cannot be captured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from eager_weights import Eager, check, torch_weights
+from eager_attention import Eager, check, torch_weights
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -21,32 +21,32 @@ from regard.sight.capture.sdpa_arguments import split_mask
 
 
 class Plain(nn.Module):
-    """Self-attention by one of the ways there are to call it."""
+    """Self-attention, called in one of several ways."""
 
-    def __init__(self, how: str = "direct", causal: bool = False) -> None:
+    def __init__(self, way: str = "direct", causal: bool = False) -> None:
         super().__init__()
-        self.how, self.causal = how, causal
+        self.way, self.causal = way, causal
         self.project = nn.Linear(16, 48)
         self.gate = nn.Linear(16, 5)
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.project(x).chunk(3, -1))
-        if self.how == "direct":
+        if self.way == "direct":
             out = scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        elif self.how == "module":
+        elif self.way == "module":
             out = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        elif self.how == "eager":
+        elif self.way == "eager":
             out = F.dropout((q @ k.mT / math.sqrt(8)).softmax(-1), 0.0) @ v
-        elif self.how == "three axes":
+        elif self.way == "three axes":
             p = torch.softmax(q.flatten(0, 1) @ k.flatten(0, 1).mT, dim=-1)
             out = torch.bmm(p.to(v.dtype), v.flatten(0, 1)).unflatten(0, (-1, 2))
         else:
-            raise AssertionError(self.how)
+            raise AssertionError(self.way)
         routed = self.gate(x).softmax(-1)  # a router's softmax is no attention
         return out.transpose(1, 2).flatten(2) * routed.sum(-1, keepdim=True)
 
 
-def truth(model: Plain, x: Tensor) -> Eager:
+def eager_weights(model: Plain, x: Tensor) -> Eager:
     q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2).double() for t in model.project(x).chunk(3, -1))
     s = q @ k.mT / math.sqrt(8)
     if model.causal:
@@ -59,33 +59,33 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("how", ["direct", "module"])
+@pytest.mark.parametrize("way", ["direct", "module"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kernel", ["auto", "own", "streamed"])
-def test_sdpa(how: str, causal: bool, kernel: str) -> None:
-    model, x = Plain(how, causal), torch.randn(2, 9, 16)
+def test_sdpa(way: str, causal: bool, kernel: str) -> None:
+    model, x = Plain(way, causal), torch.randn(2, 9, 16)
     plain = model(x).detach()
     with watch(model, kernel=kernel) as seen:
         watched = model(x).detach()
     assert float((plain - watched).abs().max()) < 1e-5
     assert torch.equal(plain, watched) or kernel != "own"
     assert len(seen) == 1
-    check(seen[0], truth(model, x))
+    check(seen[0], eager_weights(model, x))
     assert seen.missed == ()
     assert seen[0].kind == ("causal" if causal else "self")
     assert F.scaled_dot_product_attention is scaled_dot_product_attention
 
 
-@pytest.mark.parametrize("how", ["eager", "three axes"])
-def test_what_nobody_can_see_is_named(how: str) -> None:
-    model = nn.Sequential(nn.Linear(16, 16), Plain(how))
+@pytest.mark.parametrize("way", ["eager", "three axes"])
+def test_attention_that_cannot_be_captured_is_reported(way: str) -> None:
+    model = nn.Sequential(nn.Linear(16, 16), Plain(way))
     with watch(model) as seen:
         model(torch.randn(2, 9, 16))
         model(torch.randn(2, 9, 16))
     assert len(seen) == 0
     assert [(m.name, m.shape[-2:]) for m in seen.missed] == [("1 (Plain)", (9, 9))]
     assert "scaled_dot_product_attention" in seen.missed[0].advice
-    assert "NOT SEEN: 1 (Plain)" in repr(seen)
+    assert "NOT CAPTURED: 1 (Plain)" in repr(seen)
 
 
 class Flex(nn.Module):
@@ -102,7 +102,7 @@ class Fused(nn.Module):
 
 @pytest.mark.parametrize("kind", [Flex, Fused])
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile", "ignore::UserWarning:torch.*")
-def test_attention_of_others_is_named(kind: type[nn.Module]) -> None:
+def test_opaque_attention_functions_are_reported(kind: type[nn.Module]) -> None:
     model = kind()
     q, k, v = (torch.randn(1, 2, 16, 16) for _ in range(3))
     plain = model(q, k, v)
@@ -112,7 +112,7 @@ def test_attention_of_others_is_named(kind: type[nn.Module]) -> None:
     assert "gives no weights" in seen.missed[0].advice
 
 
-def test_a_run_in_another_thread_is_named() -> None:
+def test_a_run_in_another_thread_is_reported() -> None:
     model, x = Plain("module"), torch.randn(1, 4, 16)
     with watch(model) as seen:
         thread = threading.Thread(target=model, args=(x,))
@@ -130,17 +130,17 @@ def test_transformer(heads_first: bool) -> None:
     source, target = torch.randn(2, 7, 32), torch.randn(2, 5, 32)
     pad = torch.zeros(2, 7, dtype=torch.bool)
     pad[1, 5:] = True
-    given: dict[str, Any] = {
+    masks: dict[str, Any] = {
         "tgt_mask": nn.Transformer.generate_square_subsequent_mask(5),
         "src_key_padding_mask": pad,
         "memory_key_padding_mask": pad,
     }
     inputs = (source.transpose(0, 1), target.transpose(0, 1)) if heads_first else (source, target)
-    plain = model(*inputs, **given)
+    plain = model(*inputs, **masks)
     with torch_weights() as expected:
-        model(*inputs, **given)
+        model(*inputs, **masks)
     with watch(model) as seen:
-        watched = model(*inputs, **given)
+        watched = model(*inputs, **masks)
     assert float((plain - watched).abs().max()) < 1e-5
     assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
     assert [one.name for one in seen][:2] == ["encoder.layers.0.self_attn", "encoder.layers.1.self_attn"]
@@ -165,29 +165,29 @@ def test_multihead_that_gives_its_weights(kernel: str) -> None:
 
 
 def test_own_layers() -> None:
-    """Both what goes through a kernel of ours and the small calls that go straight to SDPA; cached generation too."""
+    """Calls of regard's kernels, small calls that go straight to SDPA, and cached generation."""
     model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=4, kv_heads=2, layers=2, context=32, window=6, positions="rotary")).eval()
     for p in model.parameters():
         nn.init.normal_(p, std=0.3)
     ids = torch.randint(0, 50, (2, 12))
-    plain, asked = model.observe(ids, readings=[regard.Entropy()])
+    plain, observed = model.observe(ids, readings=[regard.Entropy()])
     with watch(model) as seen:
         watched = model(ids)
     assert torch.allclose(plain, watched, atol=1e-5)
     assert [one.name for one in seen] == ["blocks.0.attention", "blocks.1.attention"]
-    for one, other in zip(seen, asked, strict=True):
+    for one, other in zip(seen, observed, strict=True):
         assert torch.allclose(one.readings["entropy"], other.readings["entropy"], atol=1e-5)
         assert one.kind == "causal"
     with watch(model) as seen:
-        _, found = model.observe(ids, readings=[regard.TopK(2)])  # the caller's own readings are the caller's
-    assert found[0].readings.keys() == {"top"}
-    assert found[0].readings["top"].keys.shape[-1] == 2
+        _, observed = model.observe(ids, readings=[regard.TopK(2)])  # the caller's readings stay as they are
+    assert observed[0].readings.keys() == {"top"}
+    assert observed[0].readings["top"].keys.shape[-1] == 2
     assert seen[0].readings["top"].keys.shape[-1] == 4
     with watch(model) as seen:
-        made = model.generate(ids, max_new=3, temperature=0)
+        generated = model.generate(ids, max_new=3, temperature=0)
     assert [one.call for one in seen if one.layer == 1] == [0, 1, 2]
     assert [len(one.key_pos) for one in seen if one.layer == 1] == [12, 6, 6]
-    assert torch.equal(made, model.generate(ids, max_new=3, temperature=0))
+    assert torch.equal(generated, model.generate(ids, max_new=3, temperature=0))
     assert not intercepted()
 
 
@@ -207,7 +207,7 @@ class Fails(Plain):
         raise RuntimeError("inside the model")
 
 
-def test_leaving_restores_everything() -> None:
+def test_closing_restores_everything() -> None:
     model, x = Fails("module"), torch.randn(1, 4, 16)
     hooks = lambda: sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())  # noqa: E731
     with pytest.raises(RuntimeError, match="inside the model"), watch(model) as seen:
@@ -217,7 +217,7 @@ def test_leaving_restores_everything() -> None:
     assert not intercepted()
     assert torch.backends.mha.get_fastpath_enabled()
     assert hooks() == 0
-    with watch(model) as seen:  # a caught error leaves the names of what runs in order
+    with watch(model) as seen:  # a caught error does not disturb the numbering of layers
         for _ in range(2):
             with pytest.raises(RuntimeError):
                 model(x)
@@ -278,11 +278,11 @@ def test_layers_and_heads_may_be_chosen() -> None:
         model(x)
     assert [one.layer for one in seen] == [1]
     assert seen[0].readings["top"].keys.shape[:2] == (1, 1)
-    with watch(model) as whole:
+    with watch(model) as all_heads:
         model(x)
-    assert torch.allclose(seen.head(1, 1).readings["entropy"], whole.head(1, 1).readings["entropy"], atol=1e-5)
-    assert torch.allclose(seen.head(1, 1).tile(), whole.head(1, 1).tile(), atol=1e-5)
-    with pytest.raises(IndexError, match="was not watched"):
+    assert torch.allclose(seen.head(1, 1).readings["entropy"], all_heads.head(1, 1).readings["entropy"], atol=1e-5)
+    assert torch.allclose(seen.head(1, 1).tile(), all_heads.head(1, 1).tile(), atol=1e-5)
+    with pytest.raises(IndexError, match="was not recorded"):
         seen.head(1, 0)
 
 
@@ -306,7 +306,7 @@ def test_autocast_and_inference_mode() -> None:
     assert seen[0].proof.holds
     with torch.inference_mode(), watch(model) as seen:
         model(x)
-    check(seen[0], truth(model, x))
+    check(seen[0], eager_weights(model, x))
 
 
 def test_compiled_models_run_uncompiled_inside() -> None:
@@ -317,12 +317,12 @@ def test_compiled_models_run_uncompiled_inside() -> None:
         with watch(compiled) as seen:
             assert torch.allclose(compiled(x), plain, atol=1e-5)
         assert torch.equal(compiled(x), plain)
-    check(seen[0], truth(model, x))
+    check(seen[0], eager_weights(model, x))
 
 
-class Given(nn.Module):
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, **more: Any) -> Tensor:
-        return F.scaled_dot_product_attention(q, k, v, **more)
+class Sdpa(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, **options)
 
 
 @pytest.mark.parametrize(
@@ -336,32 +336,32 @@ class Given(nn.Module):
 )
 @pytest.mark.parametrize("kernel", ["auto", "own"])
 def test_any_shape_torch_takes(shapes: tuple[tuple[int, ...], ...], kernel: str) -> None:
-    model, (q, k, v) = Given(), (torch.randn(shape) for shape in shapes)
+    model, (q, k, v) = Sdpa(), (torch.randn(shape) for shape in shapes)
     plain = model(q, k, v)
     with watch(model, kernel=kernel) as seen:
-        found = model(q, k, v)
-    assert found.shape == plain.shape
-    assert torch.allclose(found, plain, atol=1e-5)
+        watched = model(q, k, v)
+    assert watched.shape == plain.shape
+    assert torch.allclose(watched, plain, atol=1e-5)
     assert seen[0].proof.holds
     assert len(seen[0].key_pos) == 7
 
 
 def test_grouped_heads_and_a_learned_bias() -> None:
-    model, q = Given(), torch.randn(1, 8, 5, 8)
+    model, q = Sdpa(), torch.randn(1, 8, 5, 8)
     k, v = torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8)
     bias = torch.randn(5, 7, requires_grad=True)
     plain = model(q, k, v, attn_mask=bias, enable_gqa=True)
-    (wanted,) = torch.autograd.grad(plain.square().sum(), bias)
+    (plain_gradient,) = torch.autograd.grad(plain.square().sum(), bias)
     with watch(model) as seen:
-        found = model(q, k, v, attn_mask=bias, enable_gqa=True)
-    (got,) = torch.autograd.grad(found.square().sum(), bias)
-    assert torch.allclose(found, plain, atol=1e-5)
-    assert torch.allclose(got, wanted, atol=1e-4)
+        watched = model(q, k, v, attn_mask=bias, enable_gqa=True)
+    (gradient,) = torch.autograd.grad(watched.square().sum(), bias)
+    assert torch.allclose(watched, plain, atol=1e-5)
+    assert torch.allclose(gradient, plain_gradient, atol=1e-4)
     s = q.double() @ k.double().repeat_interleave(4, 1).mT / math.sqrt(8) + bias.detach()
     check(seen[0], Eager(s.softmax(-1), v.double()))
 
 
-def test_dropout_cannot_be_compared_and_says_so() -> None:
+def test_outputs_with_dropout_are_not_compared() -> None:
     layer = nn.TransformerEncoderLayer(16, 2, dropout=0.5, batch_first=True).train()
     with watch(layer) as seen:
         layer(torch.randn(1, 5, 16))
@@ -370,13 +370,13 @@ def test_dropout_cannot_be_compared_and_says_so() -> None:
     assert "not comparable" in str(seen[0].proof)
 
 
-def test_masks_taken_apart() -> None:
-    low = torch.finfo(torch.float32).min
-    given = torch.tensor([[0.0, low, 1.5], [low, low, low], [-torch.inf, -torch.inf, -torch.inf], [-1e4, -1e4, 0.0]])
-    mask, bias, flat = split_mask(given, 4, 3)
+def test_an_additive_mask_is_split_into_mask_and_bias() -> None:
+    lowest = torch.finfo(torch.float32).min
+    attn_mask = torch.tensor([[0.0, lowest, 1.5], [lowest, lowest, lowest], [-torch.inf, -torch.inf, -torch.inf], [-1e4, -1e4, 0.0]])
+    mask, bias, uniform_rows = split_mask(attn_mask, 4, 3)
     assert mask is not None
     assert bias is not None
-    assert flat is not None
+    assert uniform_rows is not None
     assert mask.dense(4, 3)[0, 0].int().tolist() == [[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]]
     assert bias.tolist() == [[0, 0, 1.5], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
-    assert flat.flatten().tolist() == [False, True, False, False]
+    assert uniform_rows.flatten().tolist() == [False, True, False, False]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from eager_weights import check, eager
+from eager_attention import check, eager
 from torch import Tensor
 
 from regard.masks import causal, window
@@ -51,18 +51,18 @@ def qwen2() -> Any:
 
 
 def gemma2() -> Any:
-    more = {"head_dim": 8, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 3.0, "sliding_window": 6}
-    return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**GROUPED, **more))
+    extra = {"head_dim": 8, "query_pre_attn_scalar": 8, "attn_logit_softcapping": 3.0, "sliding_window": 6}
+    return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**GROUPED, **extra))
 
 
 def gpt_oss() -> Any:
-    more = {"head_dim": 8, "sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1}
-    return transformers.GptOssForCausalLM(transformers.GptOssConfig(**GROUPED, **more))
+    extra = {"head_dim": 8, "sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1}
+    return transformers.GptOssForCausalLM(transformers.GptOssConfig(**GROUPED, **extra))
 
 
 def llama4() -> Any:
-    more = {"head_dim": 8, "attention_chunk_size": 4, "num_local_experts": 2, "intermediate_size_mlp": 64}
-    return transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**GROUPED, **more))
+    extra = {"head_dim": 8, "attention_chunk_size": 4, "num_local_experts": 2, "intermediate_size_mlp": 64}
+    return transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**GROUPED, **extra))
 
 
 def bert() -> Any:
@@ -72,13 +72,13 @@ def bert() -> Any:
 DECODERS = {"gpt2": gpt2, "llama": llama, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "gpt_oss": gpt_oss, "llama4": llama4}
 
 
-def made(build: Any) -> Any:
+def seeded(build: Any) -> Any:
     torch.manual_seed(0)
     return build().eval()
 
 
 def text(length: int = 11, batch: int = 3, *, left: bool = False) -> dict[str, Tensor]:
-    """Random ids and a mask: the first item is whole, the others padded."""
+    """Random ids and a mask: the first item without padding, the others with some."""
     ids = torch.randint(3, 97, (batch, length), generator=torch.Generator().manual_seed(1))
     keep = torch.ones(batch, length, dtype=torch.int64)
     for row in range(1, batch):
@@ -95,18 +95,18 @@ def same(a: Tensor, b: Tensor, keep: Tensor | None = None, bound: float = 1e-5) 
 @pytest.mark.parametrize("padded", ["right", "left"])
 @torch.no_grad()
 def test_decoders(name: str, padded: str) -> None:
-    model, inputs = made(DECODERS[name]), text(left=padded == "left")
+    model, inputs = seeded(DECODERS[name]), text(left=padded == "left")
     before = model.config._attn_implementation
     plain = model(**inputs).logits
-    with eager(model) as truth:
+    with eager(model) as expected:
         dense = model(**inputs).logits
     with watch(model, proof="full") as seen:
         watched = model(**inputs).logits
     same(watched, plain, inputs["attention_mask"])
     same(watched, dense, inputs["attention_mask"])
     assert model.config._attn_implementation == before
-    assert len(seen) == len(truth) == 2
-    for one, p in zip(seen, truth, strict=True):
+    assert len(seen) == len(expected) == 2
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
         assert one.kind == "causal"
     assert seen.missed == ()
@@ -118,26 +118,26 @@ def test_decoders(name: str, padded: str) -> None:
     [*((name, "eager") for name in DECODERS), *((name, "sdpa") for name in ("gpt2", "llama", "mistral", "qwen2"))],
 )
 @torch.no_grad()
-def test_own_kernel_to_the_bit(name: str, implementation: str) -> None:
-    model, inputs = made(DECODERS[name]), text(left=True)
+def test_own_kernel_is_bit_identical(name: str, implementation: str) -> None:
+    model, inputs = seeded(DECODERS[name]), text(left=True)
     model.set_attn_implementation(implementation)
     plain = model(**inputs).logits
-    with eager(model) as truth:
+    with eager(model) as expected:
         model(**inputs)
     with watch(model, kernel="own") as seen:
         watched = model(**inputs).logits
     assert torch.equal(plain, watched)
     assert seen.missed == ()
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         assert one.proof.holds
         assert one.proof.kernel.startswith(implementation)
-        if implementation == "sdpa":  # eager itself makes rows that see nothing uniform, and is read as it is
+        if implementation == "sdpa":  # eager attention makes rows without visible keys uniform, and its weights are read as they are
             check(one, p)
         else:
             real = p.weights.sum(-1) > 0
             expected = -torch.special.xlogy(p.weights, p.weights).sum(-1)
             assert float((one.readings["entropy"] - expected)[real].abs().max()) < 1e-5
-            expected_empty = 0.0 if name == "gpt_oss" else 2.0  # a sink takes what is left
+            expected_empty = 0.0 if name == "gpt_oss" else 2.0  # there a sink takes the weight
             assert bool((one.readings["entropy"][~real] >= expected_empty).all())
 
 
@@ -145,16 +145,16 @@ def test_own_kernel_to_the_bit(name: str, implementation: str) -> None:
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 @torch.no_grad()
 def test_generation_step_by_step(name: str, cache: str) -> None:
-    model, inputs = made(DECODERS[name]), text(left=True)
+    model, inputs = seeded(DECODERS[name]), text(left=True)
     options: dict[str, Any] = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
     options |= {"cache_implementation": "static", "disable_compile": True} if cache == "static" else {}
-    with eager(model) as truth:
+    with eager(model) as expected:
         dense = model.generate(**inputs, **options)
     with watch(model) as seen:
-        found = model.generate(**inputs, **options)
-    assert torch.equal(found, dense)
+        generated = model.generate(**inputs, **options)
+    assert torch.equal(generated, dense)
     assert [(one.layer, one.call) for one in seen] == [(layer, call) for call in range(4) for layer in range(2)]
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
     assert seen.find(0, 3).query_pos == range(13, 14)
     assert seen.tokens is not None
@@ -163,13 +163,13 @@ def test_generation_step_by_step(name: str, cache: str) -> None:
 
 @torch.no_grad()
 def test_bert_and_its_real_weights() -> None:
-    model, inputs = made(bert), text()
-    with eager(model) as truth:
+    model, inputs = seeded(bert), text()
+    with eager(model) as expected:
         plain = model(**inputs).last_hidden_state
     with watch(model) as seen:
         watched = model(**inputs).last_hidden_state
     same(watched, plain)
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
         assert one.kind == "self"
 
@@ -182,13 +182,13 @@ def test_minilm() -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer(["The FBI is chasing a criminal on the run.", "I love China."], padding=True, return_tensors="pt")
     plain = model(**inputs).last_hidden_state
-    with eager(model) as truth:
+    with eager(model) as expected:
         model(**inputs)
     with watch(model, tokenizer=tokenizer) as seen:
         watched = model(**inputs).last_hidden_state
     same(watched, plain)
     assert len(seen) == 6
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
     assert seen.tokens is not None
     assert seen.tokens[1][:5] == ["[CLS]", "i", "love", "china", "."]
@@ -201,10 +201,10 @@ def test_t5_position_bias_and_cross_attention() -> None:
     config = transformers.T5Config(
         vocab_size=97, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, initializer_factor=1.0, decoder_start_token_id=0
     )
-    model, inputs = made(lambda: transformers.T5ForConditionalGeneration(config)), text()
+    model, inputs = seeded(lambda: transformers.T5ForConditionalGeneration(config)), text()
     inputs["decoder_input_ids"] = torch.randint(3, 97, (3, 7))
     plain = model(**inputs).logits
-    with eager(model) as truth:
+    with eager(model) as expected:
         model(**inputs)
     with watch(model) as seen:
         watched = model(**inputs).logits
@@ -212,17 +212,17 @@ def test_t5_position_bias_and_cross_attention() -> None:
     with watch(model, kernel="own"):
         assert torch.equal(model(**inputs).logits, plain)
     assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
     assert seen.tokens is not None
     assert seen.source_tokens is not None
     assert (len(seen.tokens[0]), len(seen.source_tokens[0])) == (7, 11)
     source = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-    with eager(model) as truth:
+    with eager(model) as expected:
         dense = model.generate(**source, max_new_tokens=3, do_sample=False)
     with watch(model) as seen:
         assert torch.equal(model.generate(**source, max_new_tokens=3, do_sample=False), dense)
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
 
 
@@ -231,9 +231,9 @@ def test_vit() -> None:
     config = transformers.ViTConfig(
         hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=16, patch_size=4, initializer_range=0.3
     )
-    model, inputs = made(lambda: transformers.ViTModel(config)), {"pixel_values": torch.randn(2, 3, 16, 16)}
+    model, inputs = seeded(lambda: transformers.ViTModel(config)), {"pixel_values": torch.randn(2, 3, 16, 16)}
     plain = model(**inputs).last_hidden_state
-    with eager(model) as truth:
+    with eager(model) as expected:
         model(**inputs)
     with watch(model) as seen:
         same(model(**inputs).last_hidden_state, plain)
@@ -241,7 +241,7 @@ def test_vit() -> None:
         assert torch.equal(model(**inputs).last_hidden_state, plain)
     assert len(seen) == 2
     assert seen.tokens is None
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
 
 
@@ -252,59 +252,59 @@ def test_whisper() -> None:
         encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=8, max_source_positions=20, max_target_positions=20,
         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, begin_suppress_tokens=None,
     )  # fmt: skip
-    model = made(lambda: transformers.WhisperForConditionalGeneration(config))
+    model = seeded(lambda: transformers.WhisperForConditionalGeneration(config))
     inputs = {"input_features": torch.randn(2, 8, 40), "decoder_input_ids": torch.randint(3, 97, (2, 6))}
     plain = model(**inputs).logits
-    with eager(model) as truth:
+    with eager(model) as expected:
         model(**inputs)
     with watch(model) as seen:
         same(model(**inputs).logits, plain)
     with watch(model, kernel="own"):
         assert torch.equal(model(**inputs).logits, plain)
     assert [one.kind for one in seen] == ["encoder", "encoder", "causal", "cross", "causal", "cross"]
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
 
 
 @torch.no_grad()
-def test_the_name_regard_is_public() -> None:
+def test_attn_implementation_regard() -> None:
     register()
-    model, inputs = made(mistral), text(left=True)
+    model, inputs = seeded(mistral), text(left=True)
     plain = model(**inputs).logits
     model.set_attn_implementation("regard")
     same(model(**inputs).logits, plain, inputs["attention_mask"])
 
 
 def test_packed_documents() -> None:
-    """Positions that start again are several texts in one row: no query sees another's keys."""
-    model, ids = made(llama), torch.randint(3, 97, (1, 9))
-    place = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 0, 1]])
+    """Positions that restart at 0 are several documents in one row: a query sees only keys of its own."""
+    model, ids = seeded(llama), torch.randint(3, 97, (1, 9))
+    position_ids = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 0, 1]])
     with torch.no_grad():
-        plain = model(ids, position_ids=place, use_cache=False).logits
-        with eager(model) as truth:
-            model(ids, position_ids=place, use_cache=False)
+        plain = model(ids, position_ids=position_ids, use_cache=False).logits
+        with eager(model) as expected:
+            model(ids, position_ids=position_ids, use_cache=False)
         with watch(model) as seen:
-            same(model(ids, position_ids=place, use_cache=False).logits, plain)
-    for one, p in zip(seen, truth, strict=True):
+            same(model(ids, position_ids=position_ids, use_cache=False).logits, plain)
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
     assert "documents" in repr(seen[0].mask)
 
 
-def test_a_mask_no_rule_is_known_for() -> None:
-    model = made(llama)
-    may = torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(0)) > 0.4
-    may |= torch.eye(9, dtype=torch.bool)
-    inputs = {"input_ids": torch.randint(3, 97, (2, 9)), "attention_mask": may}
+def test_a_mask_given_as_a_tensor() -> None:
+    model = seeded(llama)
+    visible = torch.rand(2, 1, 9, 9, generator=torch.Generator().manual_seed(0)) > 0.4
+    visible |= torch.eye(9, dtype=torch.bool)
+    inputs = {"input_ids": torch.randint(3, 97, (2, 9)), "attention_mask": visible}
     with torch.no_grad():
         plain = model(**inputs).logits
         with watch(model) as seen:
             same(model(**inputs).logits, plain)
     tile = seen.head(1, 2).tile(batch=1)
-    assert bool((tile[~may[1, 0]] == 0).all())
+    assert bool((tile[~visible[1, 0]] == 0).all())
     assert torch.allclose(tile.sum(-1), torch.ones(9), atol=1e-5)
 
 
-def test_a_model_that_computes_with_its_mask_is_told() -> None:
+def test_computing_with_the_mask_is_an_error() -> None:
     from regard.sight.capture.transformers_masks import mask
 
     rule = mask(batch_size=2, q_length=3, kv_length=5, q_offset=2, mask_function=transformers.masking_utils.causal_mask_function)
@@ -316,20 +316,20 @@ def test_a_model_that_computes_with_its_mask_is_told() -> None:
 
 
 def small(name: str) -> Any:
-    c, m = {}, transformers
-    few = {"vocab_size": 97, "hidden_size": 32, "n_layer": 2, "n_head": 4}
-    c["bloom"] = lambda: m.BloomModel(m.BloomConfig(**few))
-    c["deberta"] = lambda: m.DebertaV2Model(m.DebertaV2Config(**SMALL))
-    c["xlnet"] = lambda: m.XLNetModel(m.XLNetConfig(vocab_size=97, d_model=32, n_layer=2, n_head=4, d_inner=64))
-    c["mixtral"] = lambda: m.MixtralModel(m.MixtralConfig(**GROUPED, num_local_experts=4))
-    c["albert"] = lambda: m.AlbertModel(m.AlbertConfig(**SMALL, embedding_size=16))
-    c["modernbert"] = lambda: m.ModernBertModel(m.ModernBertConfig(**SMALL, local_attention=4, global_attn_every_n_layers=2))
-    return made(c[name])
+    builders, m = {}, transformers
+    bloom = {"vocab_size": 97, "hidden_size": 32, "n_layer": 2, "n_head": 4}
+    builders["bloom"] = lambda: m.BloomModel(m.BloomConfig(**bloom))
+    builders["deberta"] = lambda: m.DebertaV2Model(m.DebertaV2Config(**SMALL))
+    builders["xlnet"] = lambda: m.XLNetModel(m.XLNetConfig(vocab_size=97, d_model=32, n_layer=2, n_head=4, d_inner=64))
+    builders["mixtral"] = lambda: m.MixtralModel(m.MixtralConfig(**GROUPED, num_local_experts=4))
+    builders["albert"] = lambda: m.AlbertModel(m.AlbertConfig(**SMALL, embedding_size=16))
+    builders["modernbert"] = lambda: m.ModernBertModel(m.ModernBertConfig(**SMALL, local_attention=4, global_attn_every_n_layers=2))
+    return seeded(builders[name])
 
 
 @pytest.mark.parametrize("name", ["bloom", "deberta", "xlnet"])
 @torch.no_grad()
-def test_models_with_attention_of_their_own_are_named(name: str) -> None:
+def test_models_that_compute_attention_themselves_are_reported(name: str) -> None:
     model = small(name)
     plain = model(**text())[0]
     with watch(model) as seen:
@@ -344,27 +344,27 @@ def test_models_with_attention_of_their_own_are_named(name: str) -> None:
 @torch.no_grad()
 def test_routers_shared_layers_and_local_encoders(name: str) -> None:
     model = small(name)
-    with eager(model) as truth:
+    with eager(model) as expected:
         plain = model(**text())[0]
     with watch(model) as seen:
         same(model(**text())[0], plain, text()["attention_mask"])
     assert seen.missed == ()
     assert [(one.layer, one.call) for one in seen] == [(0, 0), (1, 0)]
-    for one, p in zip(seen, truth, strict=True):
+    for one, p in zip(seen, expected, strict=True):
         check(one, p)
 
 
-def test_masks_stay_rules() -> None:
-    model, ids = made(mistral), torch.randint(3, 97, (1, 20))
+def test_masks_stay_symbolic() -> None:
+    model, ids = seeded(mistral), torch.randint(3, 97, (1, 20))
     with watch(model) as seen:
         model(ids)
     assert seen[0].mask == window(4, None) & causal()
-    with watch(made(llama)) as seen, pytest.raises(ValueError, match="boom"):
+    with watch(seeded(llama)) as seen, pytest.raises(ValueError, match="boom"):
         raise ValueError("boom")
 
 
 def test_gradients_flow_through_a_watched_model() -> None:
-    model, inputs = made(llama), text()
+    model, inputs = seeded(llama), text()
     model(**inputs).logits.sum().backward()
     plain = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
     model.zero_grad()

@@ -1,4 +1,4 @@
-"""The picture of two sightings: its colours are the difference's."""
+"""The figure that compares two sightings."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_colours_are_symmetric_about_zero() -> None:
     assert matplotlib.colors.to_hex(image.to_rgba(low)) == hexadecimal(signed(-1.0, dark=False))
 
 
-def test_without_a_head_those_that_differ_most_come_first() -> None:
+def test_without_a_head_the_heads_that_differ_most_come_first() -> None:
     compared = watched().compare(other())
     titles = [name for axes in compared.figure().axes if (name := axes.get_title(loc="left")).startswith("layer")]
     assert len(titles) == 8
@@ -43,13 +43,13 @@ def test_without_a_head_those_that_differ_most_come_first() -> None:
     assert titles[0].startswith(f"layer {first['layer']} · head {first['head']} ")
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_errors() -> None:
     compared = watched().compare(other())
     with pytest.raises(ValueError, match="together"):
         compared.figure(1)
     with pytest.raises(IndexError, match="layer 9"):
         compared.figure(9, 0)
-    with pytest.raises(IndexError, match="batch 3"):
+    with pytest.raises(IndexError, match="batch is 3"):
         compared.figure(0, 0, batch=3)
     apart = watched(["a", "b", "c"], labels=False).compare(other())
     with pytest.raises(ValueError, match="no maps"):

@@ -1,4 +1,4 @@
-"""Figures for papers: the right numbers in the right colours, text as text, Chinese as Chinese, and nothing cut off."""
+"""Matplotlib figures: numbers and colours, text stored as text, Chinese text, nothing cut off."""
 
 import dataclasses
 import re
@@ -23,7 +23,7 @@ needs_font = pytest.mark.skipif(plotting._cjk_font() is None, reason="no font wi
 
 
 def overflowing(figure: Any) -> list[str]:
-    """Texts that stick out of the paper."""
+    """Return the texts that extend beyond the figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
@@ -108,7 +108,7 @@ def test_the_current_word_is_red_and_the_heaviest_is_the_darkest() -> None:
 
 def test_lines_are_as_many_as_the_weights_worth_drawing() -> None:
     weights = torch.tensor([[0.99, 0.01], [0.4, 0.6]])
-    figure = word_figures.lines_of(weights, ["I", "love"], ["我", "爱"], title="我爱")
+    figure = word_figures.alignment_lines(weights, ["I", "love"], ["我", "爱"], title="我爱")
     assert len(figure.axes[0].patches) == 3
     strong, weak = (
         max(figure.axes[0].patches, key=lambda p: p.get_linewidth()),
@@ -133,16 +133,16 @@ def test_a_long_text_is_drawn_by_its_map_and_refused_where_it_cannot_fit() -> No
     assert overflowing(figure) == []
     with pytest.raises(ValueError, match="keep=True"):
         word_figures.words(seen, 0, 1)
-    with pytest.raises(ValueError, match="do not fit on paper"):
+    with pytest.raises(ValueError, match="do not fit into one figure"):
         word_figures.words(long(200, keep=True), 0, 1)
 
 
-def test_a_proof_that_fails_is_loud() -> None:
+def test_a_proof_that_fails_is_printed_large() -> None:
     seen = watched()
     seen._all = [dataclasses.replace(one, proof=Proof(0.3, 0.2, 9, "causal()", "native", False)) for one in seen]
-    said = [t for t in figures.pattern(seen, 0, 0).findobj(matplotlib.text.Text) if "DOES NOT HOLD" in t.get_text()]
-    assert len(said) == 1
-    assert said[0].get_fontsize() > 8
+    texts = [t for t in figures.pattern(seen, 0, 0).findobj(matplotlib.text.Text) if "DOES NOT HOLD" in t.get_text()]
+    assert len(texts) == 1
+    assert texts[0].get_fontsize() > 8
 
 
 def test_files_are_written_alike_each_time_and_only_in_known_kinds(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_files_are_written_alike_each_time_and_only_in_known_kinds(tmp_path: Pat
 
 
 def test_without_maps_or_fonts_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    blind = watched(readings=[Entropy()], keep=False)
+    without_maps = watched(readings=[Entropy()], keep=False)
     with pytest.raises(ValueError, match="Pooled"):
-        figures.pattern(blind, 0, 0)
+        figures.pattern(without_maps, 0, 0)
     with pytest.raises(ValueError, match="Pooled"):
-        figures.heads(blind)
+        figures.heads(without_maps)
     monkeypatch.setattr(plotting, "_cjk_font", lambda: None)
     with pytest.warns(UserWarning, match="fonts-noto-cjk"):
         figures.pattern(watched(CHINESE), 0, 0)

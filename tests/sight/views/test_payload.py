@@ -1,4 +1,4 @@
-"""What the page is given: decoded again, it says what the sighting said."""
+"""The page's data: decoded, it equals the sighting."""
 
 import base64
 import dataclasses
@@ -22,7 +22,7 @@ from sightings import WORDS, long, translated, watched
 
 
 def array(payload: dict[str, Any], ref: list[Any]) -> np.ndarray[Any, Any]:
-    """The page's own way of reading a reference."""
+    """Decode an array as the page does."""
     offset, length, kind = ref
     data = gzip.decompress(base64.b64decode(payload["blob"]))
     if kind[0] != "p":
@@ -39,8 +39,8 @@ def test_a_short_text_keeps_its_exact_weights_and_marks_what_is_masked() -> None
     for entry, one in zip(payload["seen"], seen, strict=True):
         assert array(payload, entry["exact"]).size == 4 * n * n
         weights = torch.tensor(array(payload, entry["exact"]).reshape(4, n, n))
-        allowed = torch.ones(n, n).tril().bool()
-        assert torch.equal(weights[:, ~allowed], torch.full_like(weights[:, ~allowed], -1))
+        visible = torch.ones(n, n).tril().bool()
+        assert torch.equal(weights[:, ~visible], torch.full_like(weights[:, ~visible], -1))
         for head in range(4):
             torch.testing.assert_close(weights[head].clamp(min=0), one.head(head).tile(), atol=1e-6, rtol=0)
         assert entry["proof"]["holds"] is True
@@ -99,17 +99,17 @@ def test_a_sighting_without_maps_or_weights_still_makes_a_page() -> None:
     "mask", [causal(), window(2, 1), causal() & window(5, 0) | global_tokens([0]), prefix(3), ~causal(), documents([0] * 4 + [1] * 9)]
 )
 @pytest.mark.parametrize("cells", [(13, 13), (5, 4), (1, 1)])
-def test_hidden_cells_are_those_where_nobody_may_look(mask: Mask, cells: tuple[int, int]) -> None:
-    may = mask.dense(13, 13)[0, 0]
+def test_hidden_cells_are_those_without_a_visible_key(mask: Mask, cells: tuple[int, int]) -> None:
+    visible = mask.dense(13, 13)[0, 0]
     R, C = cells
     expected = torch.tensor(
         [
-            [not any(bool(may[i, j]) for i in range(13) for j in range(13) if i * R // 13 == r and j * C // 13 == c) for c in range(C)]
+            [not any(bool(visible[i, j]) for i in range(13) for j in range(13) if i * R // 13 == r and j * C // 13 == c) for c in range(C)]
             for r in range(R)
         ]
     )
-    found = hidden_cells(mask, 13, 13, R, C)
-    assert torch.equal(expected, torch.zeros_like(expected) if found is None else found)
+    hidden = hidden_cells(mask, 13, 13, R, C)
+    assert torch.equal(expected, torch.zeros_like(expected) if hidden is None else hidden)
 
 
 def test_eight_bits_keep_zero_apart_and_order() -> None:
@@ -144,13 +144,13 @@ def test_cross_attention_points_into_two_texts() -> None:
     assert kinds["encoder"]["query"] == kinds["encoder"]["key"] == cross["key"]
 
 
-def test_tokens_nobody_named_are_numbered() -> None:
+def test_unknown_tokens_are_numbered() -> None:
     seen = watched()
     seen.tokens = None
     assert build_payload(seen)["texts"][0]["pieces"] == [str(i) for i in range(len(WORDS))]
 
 
-def test_what_was_missed_and_proofs_that_cannot_compare_are_told() -> None:
+def test_missed_attention_and_proofs_without_comparison() -> None:
     seen = watched()
     seen.missed = (Missed("layers.3", (1, 2, 9, 9), "call attend"),)
     seen._all[0] = dataclasses.replace(seen[0], proof=Proof(1e-6, math.nan, 0, "", "native", True))
@@ -170,7 +170,7 @@ def test_an_alignment_is_a_head_of_its_own() -> None:
 
 
 def noise(length: int, *, layers: int, heads: int) -> Sighting:
-    """Readings no compression can help with: the most a page of this size can weigh."""
+    """Random readings, which cannot be compressed: the largest possible page of this size."""
     torch.manual_seed(0)
     calls = []
     for layer in range(layers):
@@ -182,8 +182,8 @@ def noise(length: int, *, layers: int, heads: int) -> Sighting:
             "distance": Profile(torch.rand(1, heads, 3), ((-1, -1), (0, 0), (1, 1))),
         }  # fmt: skip
         proof = Proof(1e-6, 1e-6, 128, "", "native", True)
-        where = range(length)
-        calls.append(Seen(layer, 0, f"layer {layer}", "self", heads, where, where, None, readings, proof))
+        positions = range(length)
+        calls.append(Seen(layer, 0, f"layer {layer}", "self", heads, positions, positions, None, readings, proof))
     return Sighting("noise", [[f"▁w{i}" for i in range(length)]], _all=calls)
 
 

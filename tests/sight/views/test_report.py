@@ -1,4 +1,4 @@
-"""The page as a file: one piece, no network, safe with any text, in the library's own colours."""
+"""The HTML page: one file, no network access, safe with any text, the library's colours."""
 
 import html
 import json
@@ -48,7 +48,7 @@ def parsed(text: str) -> Scripts:
     return scripts
 
 
-def test_no_token_can_leave_its_place() -> None:
+def test_tokens_are_escaped() -> None:
     seen = watched(HOSTILE)
     seen.model = "</title><script>alert(3)</script>"
     payload = build_payload(seen)
@@ -59,7 +59,7 @@ def test_no_token_can_leave_its_place() -> None:
     assert json.loads(scripts.found[0])["texts"][0]["pieces"] == [*HOSTILE[:3], '"&‹2028›', "$x$"]
 
 
-def test_the_page_reaches_for_nothing() -> None:
+def test_the_page_makes_no_request() -> None:
     text = page(build_payload(watched()))
     outside = [u for u in re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}", text) if "www.w3.org" not in u]
     assert outside == []
@@ -74,9 +74,9 @@ def test_a_page_of_few_tokens_is_small(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_colours_of_the_library() -> None:
-    found = re.search(r"const RAMP = (\{.*?\});", component_js())
-    assert found is not None
-    ramp = json.loads(found.group(1))
+    script = re.search(r"const RAMP = (\{.*?\});", component_js())
+    assert script is not None
+    ramp = json.loads(script.group(1))
     for name, dark in (("light", False), ("dark", True)):
         for i in range(256):
             assert "#" + ramp[name][6 * i : 6 * i + 6] == hexadecimal(blue(i / 255, dark=dark))
@@ -85,7 +85,7 @@ def test_the_page_has_the_colours_of_the_library() -> None:
 
 
 @pytest.mark.parametrize("rule", [0, 1])
-def test_text_reads_and_marks_show_on_their_page(rule: int) -> None:
+def test_colours_have_enough_contrast(rule: int) -> None:
     block = component_css().splitlines()[rule]
     colours = {name: tuple(int(value[i : i + 2], 16) for i in (0, 2, 4)) for name, value in re.findall(r"--(\w+):#(\w{6});", block)}
     for name, least in {"ink": 12.0, "quiet": 4.5, "red": 4.5, "edge": 3.0, "fill": 3.0}.items():
@@ -96,18 +96,18 @@ def test_text_reads_and_marks_show_on_their_page(rule: int) -> None:
 def test_a_notebook_gets_the_same_page_in_a_frame_of_its_own() -> None:
     seen = watched()
     frame = to_html(seen)
-    inside = re.search(r'srcdoc="([^"]*)"', frame)
-    assert inside is not None
-    assert html.unescape(inside.group(1)) == page(build_payload(seen))
+    document = re.search(r'srcdoc="([^"]*)"', frame)
+    assert document is not None
+    assert html.unescape(document.group(1)) == page(build_payload(seen))
     assert 'sandbox="allow-scripts' in frame
     assert seen._repr_html_() == frame
 
 
-def test_an_empty_sighting_says_so(tmp_path: Path) -> None:
+def test_an_empty_sighting_is_an_error(tmp_path: Path) -> None:
     empty = Sighting("<model>", missed=(Missed("layers.0", (1, 1, 4, 4), "call attend"),))
     assert "<iframe" not in to_html(empty)
     assert "<model>" not in to_html(empty)
-    with pytest.raises(ValueError, match=r"nothing was seen.*layers\.0: call attend"):
+    with pytest.raises(ValueError, match=r"the sighting is empty.*layers\.0: call attend"):
         write_html(empty, tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []
 

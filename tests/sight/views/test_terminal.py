@@ -1,4 +1,4 @@
-"""Sightings in a terminal, with colour and without."""
+"""Terminal views of a sighting, with colour and without."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def test_a_pattern_shows_its_words_numbers_and_mask() -> None:
 
 
 @pytest.mark.parametrize(("width", "lines"), [(40, 11), (8, 3)])
-def test_a_pattern_without_room_for_numbers_is_still_a_pattern(width: int, lines: int) -> None:
+def test_a_narrow_terminal_gets_a_pattern_without_numbers(width: int, lines: int) -> None:
     plain = pattern_text(watched(), 0, 1, Pen(), width=width)
     body = plain.split("\n\n")[1].splitlines()
     assert len(body) == lines
@@ -63,16 +63,16 @@ def test_cross_attention_names_the_query_first() -> None:
     assert words_text(seen, layer, 0, Pen(), queries=[2]).startswith("[love]")
 
 
-def test_what_was_not_kept_is_said() -> None:
-    blind = watched(readings=[Entropy()], keep=False)
-    assert "Pooled(64, 64)" in heads_text(blind, Pen())
+def test_errors_without_maps_or_kept_queries() -> None:
+    without_maps = watched(readings=[Entropy()], keep=False)
+    assert "Pooled(64, 64)" in heads_text(without_maps, Pen())
     with pytest.raises(ValueError, match="keep=True"):
-        pattern_text(blind, 0, 0, Pen())
+        pattern_text(without_maps, 0, 0, Pen())
     with pytest.raises(ValueError, match="keep=True"):
         words_text(long(50, keep=False, side=8), 0, 0, Pen())
 
 
-def test_a_proof_that_fails_is_loud() -> None:
+def test_a_proof_that_fails_is_bold() -> None:
     seen = watched()
     seen._all[0] = dataclasses.replace(seen[0], proof=Proof(0.3, 0.2, 9, "", "native", False))
     assert "DOES NOT HOLD" in heads_text(seen, Pen())

@@ -1,8 +1,8 @@
-"""Tokens as people read them, whatever alphabet a tokeniser writes in."""
+"""The displayed text of tokens, for every way in which tokenizers write them."""
 
 import pytest
 
-from regard.sight.views.token_display import Piece, read_pieces
+from regard.sight.views.token_display import DisplayToken, display_tokens
 
 
 @pytest.mark.parametrize(
@@ -18,24 +18,24 @@ from regard.sight.views.token_display import Piece, read_pieces
         (["\t", "a\x07b"], [("⇥", "."), ("a‹07›b", ".")]),
     ],
 )
-def test_pieces_read_as_words(tokens: list[str], expected: list[tuple[str, str]]) -> None:
-    assert [(piece.text, piece.mark) for piece in read_pieces(tokens)] == expected
+def test_text_and_mark(tokens: list[str], expected: list[tuple[str, str]]) -> None:
+    assert [(token.text, token.mark) for token in display_tokens(tokens)] == expected
 
 
 def test_a_character_split_into_bytes_is_shown_whole_on_each_part() -> None:
-    by_fallback = read_pieces(["<0xE5>", "<0x9B>", "<0xBD>", "▁is"])
+    by_fallback = display_tokens(["<0xE5>", "<0x9B>", "<0xBD>", "▁is"])
     assert [p.text for p in by_fallback] == ["国", "国", "国", "is"]
     assert [p.part for p in by_fallback] == [(1, 3), (2, 3), (3, 3), None]
-    by_alphabet = read_pieces(["Ġa", "Ġå", "Ľ½"])
-    assert by_alphabet == [Piece("a", "_"), Piece("国", "_", (1, 2)), Piece("国", "+", (2, 2))]
+    by_alphabet = display_tokens(["Ġa", "Ġå", "Ľ½"])
+    assert by_alphabet == [DisplayToken("a", "_"), DisplayToken("国", "_", (1, 2)), DisplayToken("国", "+", (2, 2))]
     assert by_alphabet[2].label == "国 2/2"
 
 
 def test_broken_bytes_do_not_break_the_picture() -> None:
-    assert [p.text for p in read_pieces(["<0xFF>", "<0xE5>", "▁x"])] == ["�", "�", "x"]
+    assert [p.text for p in display_tokens(["<0xFF>", "<0xE5>", "▁x"])] == ["�", "�", "x"]
 
 
-def test_every_token_has_one_piece() -> None:
+def test_every_token_has_one_display_token() -> None:
     tokens = ["Ġ", "", "å", "<0xE5>", "[MASK]", "ĠĠ", "b"]
-    assert len(read_pieces(tokens)) == len(tokens)
-    assert read_pieces([]) == []
+    assert len(display_tokens(tokens)) == len(tokens)
+    assert display_tokens([]) == []

@@ -1,4 +1,4 @@
-"""How many parameters a model has, by part, in each way of counting."""
+"""Count the parameters of a model by part: all of them, and those that one token uses."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def parameters(a: Architecture) -> dict[str, Quantity]:
-    """Parameters by part, over all layers.
+    """Return the parameters by part, summed over all layers.
 
     >>> tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5, positions=3)
     >>> print(parameters(tiny)["mlp"])
     2 · d_model · d_mlp · layers = 2 · 4 · 16 · 1 = 128
     """
-    found: dict[str, Quantity] = {}
+    counts: dict[str, Quantity] = {}
     for weight in weights(a):
-        found[weight.part] = found.get(weight.part, Quantity()) + weight.stored
-    return {part: count for part, count in found.items() if count.value}
+        counts[weight.part] = counts.get(weight.part, Quantity()) + weight.stored
+    return {part: count for part, count in counts.items() if count.value}
 
 
 def grouped(parts: dict[str, Quantity]) -> dict[str, Quantity]:
-    """The same, gathered into attention, MLP, norms and so on; like terms merge."""
+    """Sum parts into groups: embeddings, attention, MLP, norms and so on."""
     sums = {group: total(parts[part] for part in members if part in parts) for group, members in GROUPS.items()}
     return {group: count for group, count in sums.items() if count.value}
 
 
 def parameter_total(a: Architecture) -> Quantity:
-    """The whole count, as the sum of its groups."""
+    """Return the number of parameters, as the sum of its groups."""
     return total(count.named(group) for group, count in grouped(parameters(a)).items())
 
 
 def active_total(a: Architecture) -> Quantity:
-    """The parameters one token meets: of a mixture only the experts it is sent to."""
-    found: dict[str, Quantity] = {}
+    """Return the parameters that one token uses: in a mixture of experts, only the experts it is routed to."""
+    counts: dict[str, Quantity] = {}
     for weight in weights(a):
-        found[weight.part] = found.get(weight.part, Quantity()) + weight.met
-    return total(count.named(group) for group, count in grouped(found).items())
+        counts[weight.part] = counts.get(weight.part, Quantity()) + weight.used_per_token
+    return total(count.named(group) for group, count in grouped(counts).items())
 
 
 def attention_pieces(a: Architecture) -> dict[str, Quantity]:
-    """One head and one layer taken apart, weights only: each map, and the value map whole against its two factors.
+    """Return the weight counts of one head and one layer: each matrix, and the value map as one matrix and as its two factors.
 
-    The value map of a head, d_model → d_model, is never stored: Value↓ (in `value`) and Value↑ (in `output`) are.
+    A head's value map d_model → d_model is stored as two factors: Value↓ (a part of `value`) and Value↑ (a part of `output`).
     """
     s = Symbols(a)
     if a.kv_rank:

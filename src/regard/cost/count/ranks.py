@@ -1,8 +1,8 @@
-"""What a step costs when its sequences lie on several ranks: time, bytes sent, what of the sending is hidden, memory a rank.
+"""Predict the cost of a step with sequences sharded over ranks: time, bytes sent, overlap of sending and computing, memory per rank.
 
-Every rank holds N/ranks tokens and all the weights (or its share of them, fully sharded). In each layer its block of keys and values
-goes to every rank that looks at it while the block before is computed; in training the blocks travel again and their gradients
-go home in float32. Ranks are taken to be alike and to have equal work (zigzag), the link to carry its rate both ways at once.
+Every rank holds N/ranks tokens and all weights (or its shard of them, fully sharded). In each layer its block of keys and values is
+sent to every rank whose queries attend to it, while the previous block is computed; in training the blocks are sent again and their
+gradients are sent back in float32. Ranks are assumed equal with equal work (zigzag), and links to send and receive at full rate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ __all__ = ["Spread", "ring_seconds", "spread"]
 
 @dataclass(frozen=True)
 class Spread:
-    """One step over so many ranks. `sent` are bytes a rank sends, `memory` bytes a rank needs, both by part."""
+    """The predicted cost of one step over `ranks` ranks.
+
+    link: bytes per second a rank can send. tokens: of a sequence, per rank. sent, memory: bytes a rank sends and needs, by part.
+    """
 
     ranks: int
     link: float
@@ -34,29 +37,32 @@ class Spread:
     fully_sharded: bool
     sent: Parts
     memory: Parts
-    computing: float  # seconds of arithmetic (or of reading weights) on a rank
-    sending: float  # seconds the link is busy
-    waiting: float  # seconds of them that nothing hides
+    computing: float  # seconds of arithmetic (or of reading weights) per rank
+    sending: float  # seconds of sending
+    waiting: float  # seconds of sending that do not overlap with computing
 
     @property
     def seconds(self) -> float:
+        """Time of the step."""
         return self.computing + self.waiting
 
     @property
     def overlap(self) -> float:
-        """The share of the sending that computing hides: 1 where there is none."""
+        """The fraction of the sending time that overlaps with computing; 1 if nothing is sent."""
         return 1.0 - self.waiting / self.sending if self.sending else 1.0
 
     @property
     def bytes_sent(self) -> Quantity:
+        """Bytes that a rank sends."""
         return summed(self.sent)
 
     @property
     def peak(self) -> Quantity:
+        """Peak memory of a rank in bytes."""
         return summed(self.memory)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return all fields for JSON."""
         layout = {"ranks": self.ranks, "link": self.link, "tokens": self.tokens, "fully_sharded": self.fully_sharded}
         times = {name: getattr(self, name) for name in ("seconds", "computing", "sending", "waiting", "overlap")}
         sent, memory = ({name: part.to_dict() for name, part in parts.items()} for parts in (self.sent, self.memory))
@@ -64,7 +70,7 @@ class Spread:
 
 
 def ring_seconds(blocks: int, computing: float, sending: float) -> tuple[float, float]:
-    """(seconds, seconds waited) of a ring of so many blocks: the own at once, each later one when it is there and the last is done.
+    """Return (total, waiting) seconds of ring attention over `blocks` blocks, each received while the previous one is computed.
 
     >>> ring_seconds(4, computing=1.0, sending=0.5)
     (4.0, 0.0)
@@ -78,30 +84,31 @@ def ring_seconds(blocks: int, computing: float, sending: float) -> tuple[float, 
 def spread(
     source: object, workload: Workload | None = None, *, machine: Machine, ranks: int, link: float, fully_sharded: bool = False
 ) -> Spread:
-    """Predict one step (a training step, or a forward pass over the context) over `ranks` ranks with a link of `link` bytes a second.
+    """Predict one step (a training step, or a forward pass over the context) over `ranks` ranks that send `link` bytes per second.
 
     >>> machine = Machine("given", flops=4e14, bandwidth=2e12)
-    >>> found = spread("llama-3-8b", Workload(context=131_072, mode="train"), machine=machine, ranks=8, link=4e11, fully_sharded=True)
-    >>> found.tokens, round(found.seconds, 1), round(found.overlap, 2)
+    >>> predicted = spread("llama-3-8b", Workload(context=131_072, mode="train"), machine=machine, ranks=8, link=4e11, fully_sharded=True)
+    >>> predicted.tokens, round(predicted.seconds, 1), round(predicted.overlap, 2)
     (16384, 7.0, 0.42)
     """
     if ranks < 1 or not link > 0:
-        raise ConfigError(f"{ranks} ranks with a link of {link} bytes a second; expected at least 1 rank and a rate above 0")
+        raise ConfigError(f"{ranks} ranks with a link of {link} bytes/s; expected at least 1 rank and a rate above 0")
     a, work = architecture(source), workload or Workload()
     if a.encoder_layers:
-        raise ConfigError(f"{a.name} has an encoder and a decoder; sequences are sharded in models of one stack only")
+        raise ConfigError(f"{a.name} has an encoder and a decoder; sharded sequences are supported for models with one stack only")
     run = _Run(a, work, machine, ranks, link, fully_sharded)
     ring = _ring(run)
     weights = _weights_sent(run)
-    unhidden = float(summed(weights).value) / link  # nothing hides it: the worst case
+    weight_seconds = float(summed(weights).value) / link  # without overlap: the worst case
     sent = {name: part for name, part in {**_blocks_sent(run, ring), **weights}.items() if part.value}
     computing = ring.computing + _other_computing(run)
-    return Spread(ranks, link, run.tokens, fully_sharded, sent, _memory(run), computing, ring.sending + unhidden, ring.waiting + unhidden)
+    sending, waiting = ring.sending + weight_seconds, ring.waiting + weight_seconds
+    return Spread(ranks, link, run.tokens, fully_sharded, sent, _memory(run), computing, sending, waiting)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One step of a model, and the ranks it is spread over."""
+    """One step of a model, and the ranks that share it."""
 
     a: Architecture
     work: Workload
@@ -116,7 +123,7 @@ class _Run:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a sequence on one rank."""
+        """Tokens of a sequence per rank."""
         return -(-self.work.tokens(self.a) // self.ranks)
 
     @property
@@ -126,21 +133,23 @@ class _Run:
 
     @property
     def block(self) -> Quantity:
-        """Numbers of a rank's keys and values in a layer."""
+        """Elements of a rank's keys and values in one layer."""
         return symbol("batch", self.work.batch) * symbol("n", self.tokens) * cache_per_token(self.a)
 
     @property
     def size(self) -> Quantity:
+        """Bytes per element."""
         return symbol("bytes", dtype_bytes(self.work.dtype))
 
     @property
     def others(self) -> Quantity:
+        """Number of other ranks."""
         return (symbol("ranks", self.ranks) - 1).grouped()
 
 
 @dataclass(frozen=True)
 class _Ring:
-    """Attention of all layers: bytes of keys and values sent in one pass, of their gradients, and seconds on a rank."""
+    """Attention of all layers: bytes of keys and values sent in one pass, bytes of their gradients, and seconds per rank."""
 
     keys: Quantity
     gradients: Quantity
@@ -150,8 +159,9 @@ class _Ring:
 
 
 def _ring(run: _Run) -> _Ring:
+    """Sum ring attention over all layers, forward and in training backward."""
     keys, gradients = Quantity(), Quantity()
-    computing, busy, waiting = 0.0, 0.0, 0.0
+    computing, sending, waiting = 0.0, 0.0, 0.0
     for window, layers in layer_groups(run.a):
         blocks = run.ranks if window is None else min(run.ranks, -(-window // run.tokens) + 1)
         hops = run.others if blocks == run.ranks else symbol("blocks", blocks - 1)
@@ -162,32 +172,32 @@ def _ring(run: _Run) -> _Ring:
             seconds, waited = ring_seconds(blocks, block_computing, block_sending)
             computing += float(layers.value) * (seconds - waited)
             waiting += float(layers.value) * waited
-            busy += float(layers.value) * (blocks - 1) * block_sending
-    return _Ring(keys, gradients, computing, busy, waiting)
+            sending += float(layers.value) * (blocks - 1) * block_sending
+    return _Ring(keys, gradients, computing, sending, waiting)
 
 
 def _passes(run: _Run, window: int | None, blocks: int) -> list[tuple[float, float]]:
-    """(seconds to compute, seconds to send) one block of one layer: forward, and in training backward."""
+    """Return (seconds to compute, seconds to send) of one block of one layer: forward, and in training backward."""
     s, step = Symbols(run.a), run.step
     products = 2 * step.count("batch") * pairs(run.a, step, window, "needed") * s.heads * (s.head_dim + s.value_dim).grouped()
     computing = float(products.value) / run.ranks / blocks / run.machine.flops
     sending = float((run.block * run.size).value) / run.link
     if not run.train:
         return [(computing, sending)]
-    # Backward: two gradients of each product, and the scores once more; the gradients go home in float32.
+    # Backward: two gradients of each product and the scores recomputed; gradients of the block are sent back in float32.
     return [(computing, sending), (2.5 * computing, sending + float(run.block.value) * 4 / run.link)]
 
 
 def _blocks_sent(run: _Run, ring: _Ring) -> Parts:
     if not run.train:
         return {"keys and values": ring.keys}
-    return {"keys and values, forward": ring.keys, "keys and values, backward": ring.keys, "their gradients": ring.gradients}
+    return {"keys and values, forward": ring.keys, "keys and values, backward": ring.keys, "gradients of keys and values": ring.gradients}
 
 
 def _weights_sent(run: _Run) -> Parts:
-    """Bytes of the weights and their gradients a training step sends.
+    """Return the bytes of weights and their gradients that a rank sends in a training step.
 
-    Gathered whole for forward and backward and summed into parts, or summed everywhere: as much as passes a rank of a ring.
+    Fully sharded: two all-gathers of the weights and one reduce-scatter of the gradients. Else: one all-reduce of the gradients.
     """
     if not run.train or run.ranks == 1:
         return {}
@@ -197,25 +207,25 @@ def _weights_sent(run: _Run) -> Parts:
 
 
 def _other_computing(run: _Run) -> float:
-    """Seconds of a rank for all but attention's products: arithmetic, or the bytes it must move if they take longer."""
+    """Return the seconds per rank for everything but attention's products: by arithmetic or by memory traffic, whichever takes longer."""
     a, work, step = run.a, run.work, run.step
-    done = training_flops(a, step, checkpointing=work.checkpointing) if run.train else flops(a, step)
-    rest = float(total(part for name, part in done.items() if not name.startswith(("scores", "weighted sum"))).value)
+    step_flops = training_flops(a, step, checkpointing=work.checkpointing) if run.train else flops(a, step)
+    other_flops = float(total(part for name, part in step_flops.items() if not name.startswith(("scores", "weighted sum"))).value)
     moved = float(summed(training_traffic(a, work) if run.train else traffic(a, work, step)).value)
-    return max(rest / run.ranks / run.machine.flops, moved / run.machine.bandwidth)
+    return max(other_flops / run.ranks / run.machine.flops, moved / run.machine.bandwidth)
 
 
 def _memory(run: _Run) -> Parts:
-    """What a rank holds of a sequence of n tokens, its weights, and the blocks on their way."""
+    """Return the bytes in memory of a rank: weights, activations of its n tokens, and blocks that are being sent or received."""
     a, work = run.a, replace(run.work, context=run.tokens, generate=0)
     parts = training_bytes(a, work) if run.train else {"weights": weight_bytes(a, work.dtype)}
     if run.fully_sharded:
-        parts = {f"{name}, a share": ratio(part, symbol("ranks", run.ranks)) for name, part in parts.items()}
+        parts = {f"{name}, sharded": ratio(part, symbol("ranks", run.ranks)) for name, part in parts.items()}
     if run.train:
         parts |= {f"activations {name}": part for name, part in training_activations(a, work, "streamed").items()}
     else:
         parts |= {"key-value cache": summed(cache_bytes(a, work))} if a.causal else {}
         parts["activations"] = inference_activations(a, work, "streamed")
     if run.ranks > 1:
-        parts["blocks under way"] = 2 * run.block * run.size + (4 * run.block * 4 if run.train else Quantity())
+        parts["blocks in transit"] = 2 * run.block * run.size + (4 * run.block * 4 if run.train else Quantity())
     return parts

@@ -1,4 +1,4 @@
-"""How fast a machine could be at best: its arithmetic rate, its memory bandwidth, and which of the two binds.
+"""The roofline bound: the least time of a step, by peak arithmetic rate or by memory bandwidth.
 
 Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model".
 """
@@ -18,16 +18,16 @@ from regard.models.published.architecture import Architecture
 
 @dataclass(frozen=True)
 class Machine:
-    """Peak rates: multiply-adds counted as 2 a second, and bytes read or written a second."""
+    """Peak rates of a machine: FLOP/s (a multiply-add counts as 2) and bytes read or written per second."""
 
     name: str
     flops: float
     bandwidth: float
-    threads: int = 0  # 0: not measured, given
+    threads: int = 0  # 0: the rates were given, not measured
 
 
 def traffic(a: Architecture, work: Workload, step: Step) -> dict[str, Quantity]:
-    """Bytes a step must move at the least: each weight it uses once, the cache it reads, the keys and values it adds."""
+    """Return the fewest bytes a step can move: each weight it uses once, the cache it reads, the keys and values it appends."""
     size = symbol("bytes", dtype_bytes(work.dtype))
     read = Quantity()
     for weight in weights(a):
@@ -35,36 +35,37 @@ def traffic(a: Architecture, work: Workload, step: Step) -> dict[str, Quantity]:
         if not rows.value:
             continue
         entries = weight.matrix
-        if weight.active is not None:  # every row brings its own experts, until all are in use
+        if weight.active is not None:  # each row may be routed to other experts, until all are in use
             entries = weight.active * rows if weight.active.value * rows.value < weight.matrix.value else weight.matrix
         read = read + entries * (weight.copies if weight.copies.value else weight.runs)
-    found = {"weights": read * size}
+    parts = {"weights": read * size}
     if a.causal:
-        one = step.count("batch") * cache_per_token(a) * symbol("bytes", dtype_bytes(work.cache_dtype or work.dtype))
-        if step.seen > step.new:
-            before = symbol("before", step.seen - step.new)
-            found["cache, read"] = total(layers * cached_tokens(window, before, "transformers") * one for window, layers in layer_groups(a))
-        found["cache, written"] = symbol("layers", a.layers) * step.count("new") * one
+        per_token = step.count("batch") * cache_per_token(a) * symbol("bytes", dtype_bytes(work.cache_dtype or work.dtype))
+        if step.context > step.new:
+            before = symbol("before", step.context - step.new)
+            groups = layer_groups(a)
+            parts["cache, read"] = total(layers * cached_tokens(window, before, "transformers") * per_token for window, layers in groups)
+        parts["cache, written"] = symbol("layers", a.layers) * step.count("new") * per_token
         if a.encoder_layers and step.memory and not step.source:
-            found["cross cache, read"] = symbol("layers", a.layers) * step.count("memory") * one
-    return found
+            parts["cross cache, read"] = symbol("layers", a.layers) * step.count("memory") * per_token
+    return parts
 
 
 def training_traffic(a: Architecture, work: Workload) -> dict[str, Quantity]:
-    """Bytes a training step must move at the least, the optimiser's step included."""
+    """Return the fewest bytes a training step can move, the optimiser's step included."""
     numbers, master = parameter_total(a).named("parameters"), symbol("bytes", dtype_bytes(work.master))
-    found = {
+    parts = {
         "weights, read forward and backward": 2 * weight_bytes(a, work.dtype),
         "gradients, written and read": 2 * numbers * master,
         "weights, read and written": 2 * numbers * master,
     }
     states = OPTIMISERS[work.optimiser]
-    return {**found, **({"optimiser states, read and written": 2 * states * numbers * master} if states else {})}
+    return {**parts, **({"optimiser states, read and written": 2 * states * numbers * master} if states else {})}
 
 
 @dataclass(frozen=True)
 class Roof:
-    """The bound on one step: intensity (FLOPs a byte), the least seconds by arithmetic and by memory, and the larger."""
+    """The bound on one step: intensity (FLOPs per byte), and the least seconds by arithmetic and by memory."""
 
     intensity: Quantity
     arithmetic: Quantity
@@ -72,15 +73,17 @@ class Roof:
 
     @property
     def seconds(self) -> float:
+        """The least time of the step."""
         return float(max(self.arithmetic.value, self.memory.value))
 
     @property
     def bound(self) -> str:
+        """What limits the step: "arithmetic" or "memory"."""
         return "arithmetic" if self.arithmetic.value >= self.memory.value else "memory"
 
 
 def roof(flops: Quantity, moved: Quantity, machine: Machine) -> Roof:
-    """The roofline bound of a step.
+    """Return the roofline bound of a step.
 
     >>> bound = roof(symbol("FLOPs", 4e12), symbol("moved", 1e9), Machine("given", flops=1e12, bandwidth=1e11))
     >>> bound.bound, bound.seconds

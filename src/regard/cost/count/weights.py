@@ -1,4 +1,4 @@
-"""Every weight of a model, named: the one list that parameters, FLOPs and traffic are all counted from."""
+"""List every weight of a model: the list that parameters, FLOPs and memory traffic are counted from."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ Rows = Literal["tokens", "source", "cache", "logits", "first", "none"]
 
 @dataclass(frozen=True)
 class Weight:
-    """A matrix with its bias, or a vector alone.
+    """The size of a matrix with its bias, or of a vector alone, and how often it is stored and applied.
 
-    `matrix` entries multiply each of the `rows` (new tokens · source tokens · all cached tokens · positions whose
-    next token is wanted · the first token · none, a look-up); `vector` entries are biases and gains. The model
-    stores it `copies` times and runs it `runs` times; of a mixture a row meets `active` entries.
+    rows: which rows the matrix is applied to: new tokens, source tokens, all cached tokens, positions whose logits are computed, the
+    first token, or none (an embedding look-up).
     """
 
     part: str
-    matrix: Quantity
-    vector: Quantity = field(default_factory=Quantity)
-    copies: Quantity = field(default_factory=lambda: quantity(1))
-    runs: Quantity = field(default_factory=lambda: quantity(1))
+    matrix: Quantity  # entries of the matrix
+    vector: Quantity = field(default_factory=Quantity)  # entries of bias and gain
+    copies: Quantity = field(default_factory=lambda: quantity(1))  # how often it is stored
+    runs: Quantity = field(default_factory=lambda: quantity(1))  # how often it is applied; more than copies where layers share weights
     rows: Rows = "tokens"
-    active: Quantity | None = None
+    active: Quantity | None = None  # entries of the matrix that one row uses, in a mixture of experts
     active_vector: Quantity | None = None
-    last: bool = False  # the last map of its layer
+    last: bool = False  # the last projection of its layer
 
     @property
     def stored(self) -> Quantity:
-        """Parameters of it in the whole model."""
+        """Parameters in the whole model."""
         return (self.matrix + self.vector) * self.copies
 
     @property
-    def met(self) -> Quantity:
-        """Parameters of it that one row meets."""
+    def used_per_token(self) -> Quantity:
+        """Parameters that one token uses."""
         matrix = self.matrix if self.active is None else self.active
         vector = self.vector if self.active_vector is None else self.active_vector
         return (matrix + vector) * self.copies
 
 
 class Symbols:
-    """The symbols of the formulas, each bound to an architecture's number."""
+    """The symbols of the formulas, with the numbers of an architecture."""
 
     def __init__(self, a: Architecture) -> None:
         self.d = symbol("d_model", a.width)
@@ -64,24 +63,24 @@ class Symbols:
 
 
 def weights(a: Architecture) -> list[Weight]:
-    """All weights of an architecture.
+    """Return all weights of an architecture.
 
     >>> tiny = Architecture("tiny", layers=1, width=4, heads=2, vocabulary=5, positions=3)
     >>> [(w.part, w.stored.value) for w in weights(tiny)][:4]
     [('token embedding', 20), ('position embedding', 12), ('query', 16), ('key', 16)]
     """
     s = Symbols(a)
-    found = [*_embeddings(a, s)]
+    result = [*_embeddings(a, s)]
     if a.encoder_layers:
-        found += _attention(a, s, s.encoder_layers, s.encoder_layers, "source", "")
-        found += _mlp(a, s, s.encoder_layers, s.encoder_layers, "source")
-        found += _norms(a, s, s.encoder_layers, a.norms)
-    found += _attention(a, s, s.shared, s.layers, "tokens", "")
+        result += _attention(a, s, s.encoder_layers, s.encoder_layers, "source", "")
+        result += _mlp(a, s, s.encoder_layers, s.encoder_layers, "source")
+        result += _norms(a, s, s.encoder_layers, a.norms)
+    result += _attention(a, s, s.shared, s.layers, "tokens", "")
     if a.encoder_layers:
-        found += _attention(a, s, s.layers, s.layers, "tokens", "cross ")
-    found += _experts(a, s) if a.experts else _mlp(a, s, s.shared, s.layers, "tokens")
-    found += _norms(a, s, s.shared, a.norms + (1 if a.encoder_layers else 0))
-    return [w for w in (*found, *_ends(a, s)) if w.stored.value or w.rows != "none"]
+        result += _attention(a, s, s.layers, s.layers, "tokens", "cross ")
+    result += _experts(a, s) if a.experts else _mlp(a, s, s.shared, s.layers, "tokens")
+    result += _norms(a, s, s.shared, a.norms + (1 if a.encoder_layers else 0))
+    return [w for w in (*result, *_after_layers(a, s)) if w.stored.value or w.rows != "none"]
 
 
 def _embeddings(a: Architecture, s: Symbols) -> Iterator[Weight]:
@@ -100,7 +99,7 @@ def _embeddings(a: Architecture, s: Symbols) -> Iterator[Weight]:
 
 
 def _attention(a: Architecture, s: Symbols, copies: Quantity, runs: Quantity, rows: Rows, prefix: str) -> Iterator[Weight]:
-    """The four maps of a layer; `value` is every head's Value↓, `output` every head's Value↑."""
+    """Iterate over the four projections of a layer; `value` holds every head's Value↓, `output` every head's Value↑."""
 
     def bias(part: str, size: Quantity) -> Quantity:
         return size if part in a.biases else Quantity()
@@ -123,7 +122,7 @@ def _attention(a: Architecture, s: Symbols, copies: Quantity, runs: Quantity, ro
 
 
 def _latent(a: Architecture, s: Symbols, copies: Quantity, runs: Quantity) -> Iterator[Weight]:
-    """DeepSeek's attention: keys and values are expanded from a short latent, and only the latent is cached."""
+    """Iterate over the weights of latent attention (DeepSeek): keys and values are projected from a short latent, which alone is cached."""
     rank, rope = symbol("kv_rank", a.kv_rank), symbol("d_rope", a.rope_dim)
     compressed = "compressed" in a.biases
     if a.query_rank:
@@ -149,17 +148,17 @@ def _experts(a: Architecture, s: Symbols) -> Iterator[Weight]:
     layers = s.layers if not a.dense_layers else symbol("expert_layers", a.layers - a.dense_layers)
     experts, active = symbol("experts", a.experts), symbol("active_experts", a.active_experts)
     inner = symbol("d_expert", a.expert_width)
-    maps = 3 if a.gated else 2
-    biases = (maps - 1) * inner + s.d if "experts" in a.biases else Quantity()
+    matrices = 3 if a.gated else 2
+    biases = (matrices - 1) * inner + s.d if "experts" in a.biases else Quantity()
     if a.dense_layers:
-        plain = symbol("dense_layers", a.dense_layers)
-        yield from _mlp(a, s, plain, plain, "tokens")
+        dense_layers = symbol("dense_layers", a.dense_layers)
+        yield from _mlp(a, s, dense_layers, dense_layers, "tokens")
     yield Weight("router", s.d * experts, experts if "router" in a.biases else Quantity(), layers, layers)
-    one = maps * s.d * inner
-    yield Weight("experts", one * experts, biases * experts, layers, layers, active=one * active, active_vector=biases * active)
+    expert = matrices * s.d * inner
+    yield Weight("experts", expert * experts, biases * experts, layers, layers, active=expert * active, active_vector=biases * active)
     if a.shared_width:
         shared = s.d * symbol("d_shared", a.shared_width)
-        yield Weight("shared experts", (maps - 1) * shared, Quantity(), layers, layers)
+        yield Weight("shared experts", (matrices - 1) * shared, Quantity(), layers, layers)
         yield Weight("shared experts", shared, Quantity(), layers, layers, last=not a.shared_gate)
     if a.shared_gate:
         yield Weight("router", s.d, Quantity(), layers, layers)
@@ -169,8 +168,8 @@ def _norms(a: Architecture, s: Symbols, copies: Quantity, count: int) -> Iterato
     yield Weight("norms", Quantity(), s.gain * count * s.d, copies, copies, "none")
 
 
-def _ends(a: Architecture, s: Symbols) -> Iterator[Weight]:
-    """What stands after the last layer."""
+def _after_layers(a: Architecture, s: Symbols) -> Iterator[Weight]:
+    """Iterate over the weights after the last layer."""
     if a.final_norm:
         yield Weight("norms", Quantity(), s.gain * s.d, copies=quantity(s.stacks), rows="none")
     if a.head == "masked":

@@ -1,4 +1,4 @@
-"""Growth with N as a picture: time and memory, the textbook's form against ours. Needs matplotlib (extra `pictures`)."""
+"""Figures of time and memory over N, dense attention against regard's. Needs matplotlib (extra `pictures`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from regard.cost.measure.growth import Growth
 
 Line = tuple[str, Sequence[float], Sequence[float]]
-Panel = tuple[str, str, Sequence[Line], Sequence[Line]]  # title, unit, what is predicted, what was measured
+Panel = tuple[str, str, Sequence[Line], Sequence[Line]]  # title, unit, predicted, measured
 
 
 def draw_plan(a: Architecture, work: Workload, machine: Machine | None, path: Path) -> Path:
-    """Attention's arithmetic and a prompt's activation memory for a model as its context grows; written as SVG, PNG or PDF."""
-    top = max(work.tokens(a), 4096)
-    sizes = [float(n) for n in (2**power for power in range(7, 22)) if n <= top] + ([] if (top & (top - 1)) == 0 else [float(top)])
+    """Draw attention's FLOPs (or seconds) and the activation memory of a prompt over the context length; writes SVG, PNG or PDF."""
+    longest = max(work.tokens(a), 4096)
+    sizes = [float(n) for n in (2**power for power in range(7, 22)) if n <= longest]
+    sizes += [] if (longest & (longest - 1)) == 0 else [float(longest)]
     if a.position == "learned" and a.positions:
         sizes = [n for n in sizes if n <= a.positions] or [float(a.positions)]
     rate = machine.flops if machine else 1.0
@@ -32,23 +33,23 @@ def draw_plan(a: Architecture, work: Workload, machine: Machine | None, path: Pa
         return [sum(q.value for q in attention_flops(a, step, kind).values()) / rate for step in steps]
 
     def memory(kind: Any) -> list[float]:
-        sized = [Workload(batch=work.batch, context=int(n), generate=0, dtype=work.dtype) for n in sizes]
-        return [float(inference_activations(a, each, kind).value) for each in sized]
+        workloads = [Workload(batch=work.batch, context=int(n), generate=0, dtype=work.dtype) for n in sizes]
+        return [float(inference_activations(a, workload, kind).value) for workload in workloads]
 
     panels: list[Panel] = [
         (
             "attention of a prompt",
             "s" if machine else "FLOP",
-            [("dense", sizes, arithmetic("dense")), ("only what is needed", sizes, arithmetic("needed"))],
+            [("dense", sizes, arithmetic("dense")), ("needed", sizes, arithmetic("needed"))],
             [],
         ),
         ("activations", "B", [("dense", sizes, memory("dense")), ("streamed", sizes, memory("streamed"))], []),
     ]
-    return _draw(f"{a.name}: what a context costs", panels, path)
+    return _draw(f"{a.name}: cost by context length", panels, path)
 
 
 def draw_growth(growth: Growth, path: Path) -> Path:
-    """What `measure` found: lines predicted, points measured."""
+    """Draw the result of `measure`: predicted as lines, measured as points."""
     panels: list[Panel] = []
     for title, curves in (("time", growth.times), ("memory beside the inputs", growth.bytes)):
         lines = [(c.name, [float(p.tokens) for p in c.points], [p.predicted or p.measured for p in c.points]) for c in curves]

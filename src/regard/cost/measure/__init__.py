@@ -1,1 +1,1 @@
-"""What this machine says: its peak rates, time and memory as N grows."""
+"""Measurements on this machine: peak rates, and time and memory of attention as N grows."""

@@ -1,7 +1,7 @@
 """Time and memory of attention as N grows, predicted and measured on this machine.
 
-Projections cost 8·N·d², scores and values 4·N²·d: equal at N = 2d. The dense form needs h·N² numbers, ours O(N·d).
-And why a sequence of attention runs as fast as the machine can multiply, where a recurrence cannot: both are measured.
+Projections cost 8·N·d² FLOPs, scores and weighted sum 4·N²·d: equal at N = 2d. Dense attention needs h·N² numbers, ours O(N·d).
+Also measured: the same products for all positions at once, as in attention, and one after another, as in a recurrence.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from regard.cost.count.activations import attention_bytes
 from regard.cost.count.flops import Step
 from regard.cost.count.roofline import Machine
 from regard.cost.measure.machine import best_time, this_machine
-from regard.cost.measure.peak import Call, dense, fresh, measurable
+from regard.cost.measure.peak import Call, dense, measurable, peaks_in_new_process
 from regard.cost.quantity import Quantity, symbol
 
-PATIENCE = 600.0  # seconds before the measuring of memory is given up; peaks do not depend on how long a busy machine takes
+MEMORY_TIMEOUT = 600.0  # seconds, at least, before measuring memory is given up; a busy machine only takes longer
 
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement: at N tokens, what the fitted curve says and what the clock or the system said."""
+    """One measurement at N tokens, with the value that the fitted curve or the formula predicts."""
 
     tokens: int
     measured: float
     predicted: float | None
-    held_out: bool = False  # the curve was fitted without it
-    least: float | None = None  # at the machine's peak rate
+    held_out: bool = False  # not used in the fit
+    least: float | None = None  # the least seconds, at the machine's peak rate
 
     @property
     def ratio(self) -> float | None:
-        """Predicted over measured; none where nothing was measured (a peak below what the system can tell)."""
+        """Predicted divided by measured; None if the measured value is 0 (a peak below the system's resolution)."""
         return self.predicted / self.measured if self.predicted is not None and self.measured > 0 else None
 
 
 @dataclass(frozen=True)
 class Curve:
-    """How one thing grows: c₀ + c₁·N + c₂·N², the exponent a straight line through the logarithms has, and the points."""
+    """How time or memory grows: coefficients of c₀ + c₁·N + c₂·N², the slope of log value over log N, and the measured points."""
 
     name: str
     unit: str
@@ -55,22 +55,22 @@ class Curve:
 
 @dataclass(frozen=True)
 class Growth:
-    """All that `regard plan measure` found."""
+    """The result of `regard plan measure`."""
 
     machine: Machine
     heads: int
     head_dim: int
-    kernel: str  # the one `attend` chose by itself
+    kernel: str  # the one `attend` selects by default
     formulas: dict[str, Quantity]
     times: tuple[Curve, ...]
-    bytes: tuple[Curve, ...]  # empty where the system does not tell a process its peak, or took too long to
+    bytes: tuple[Curve, ...]  # empty where peak memory cannot be measured or took too long
     crossing: dict[str, float]  # at N = 2d: FLOPs and seconds of projections and of attention
-    recurrence: dict[str, float]  # N products in one, and one after another
+    recurrence: dict[str, float]  # seconds of N products at once, and one after another
     seconds: float
 
 
 def formulas(tokens: int, heads: int, head_dim: int) -> dict[str, Quantity]:
-    """The laws of growth with numbers put in, for one layer of one sequence.
+    """Return the formulas of FLOPs and memory for one layer and one sequence.
 
     >>> print(formulas(1024, 8, 64)["projections"])
     8 · N · d_model · d_model = 8 · 1,024 · 512 · 512 = 2,147,483,648
@@ -89,7 +89,7 @@ def formulas(tokens: int, heads: int, head_dim: int) -> dict[str, Quantity]:
 
 
 def fit(sizes: Sequence[int], values: Sequence[float], powers: tuple[int, ...]) -> tuple[float, float, float]:
-    """Non-negative c₀, c₁, c₂ of Σ cᵢ·Nⁱ over the given powers, least squares of the relative error.
+    """Fit non-negative c₀, c₁, c₂ of Σ cᵢ·Nⁱ over the given powers, by least squares of the relative error.
 
     >>> [round(c, 6) for c in fit([10, 20, 40], [5 + 3 * n * n for n in (10, 20, 40)], (0, 2))]
     [5.0, 0.0, 3.0]
@@ -98,38 +98,38 @@ def fit(sizes: Sequence[int], values: Sequence[float], powers: tuple[int, ...]) 
     n, y = torch.tensor(sizes, dtype=torch.float64), torch.tensor(values, dtype=torch.float64)
     while True:
         columns = torch.stack([n**power / y for power in active], 1)
-        found = torch.linalg.lstsq(columns, torch.ones(len(sizes), 1, dtype=torch.float64)).solution.flatten().tolist()
-        if min(found) >= 0 or len(active) == 1:
+        solution = torch.linalg.lstsq(columns, torch.ones(len(sizes), 1, dtype=torch.float64)).solution.flatten().tolist()
+        if min(solution) >= 0 or len(active) == 1:
             break
-        del active[found.index(min(found))]  # a negative cost means the data does not show that term
-    chosen = dict(zip(active, found, strict=True))
-    return chosen.get(0, 0.0), chosen.get(1, 0.0), chosen.get(2, 0.0)
+        del active[solution.index(min(solution))]  # a negative coefficient means that the data does not show this term
+    coefficients = dict(zip(active, solution, strict=True))
+    return coefficients.get(0, 0.0), coefficients.get(1, 0.0), coefficients.get(2, 0.0)
 
 
 def time_curve(
     name: str, law: str, sizes: Sequence[int], seconds: Sequence[float], power: int, least: Callable[[int], float] = lambda n: 0.0
 ) -> Curve:
-    """Fit c₀ + c·N^power to all but the last size, then say what the fit foretells for each."""
-    known = max(2, len(sizes) - 1)
-    c = fit(sizes[:known], seconds[:known], (0, power))
+    """Fit c₀ + c·N^power to all sizes but the last, and predict the time of each size."""
+    fitted = max(2, len(sizes) - 1)
+    c = fit(sizes[:fitted], seconds[:fitted], (0, power))
     points = tuple(
-        Point(n, taken, c[0] + c[1] * n + c[2] * n * n, index >= known, least(n))
-        for index, (n, taken) in enumerate(zip(sizes, seconds, strict=True))
+        Point(n, measured, c[0] + c[1] * n + c[2] * n * n, index >= fitted, least(n))
+        for index, (n, measured) in enumerate(zip(sizes, seconds, strict=True))
     )
     return Curve(name, "s", law, c, exponent(sizes, seconds), points)
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
-    """The slope of the upper half of the points in logarithms: 1 for linear growth, 2 for quadratic.
+    """Return the slope of log value over log N for the larger half of the sizes: 1 for linear growth, 2 for quadratic.
 
     >>> round(exponent([1, 2, 4, 8], [3, 12, 48, 192]), 6)
     2.0
     """
     half = max(2, (len(sizes) + 1) // 2)
-    seen = [(n, value) for n, value in zip(sizes, values, strict=True) if value > 0][-half:]
-    if len(seen) < 2:
+    points = [(n, value) for n, value in zip(sizes, values, strict=True) if value > 0][-half:]
+    if len(points) < 2:
         return 0.0
-    x, y = [math.log(n) for n, _ in seen], [math.log(value) for _, value in seen]
+    x, y = [math.log(n) for n, _ in points], [math.log(value) for _, value in points]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
@@ -137,9 +137,9 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
 def measure(
     *, sizes: Sequence[int] = (256, 512, 1024, 2048), heads: int = 8, head_dim: int = 64, budget: float = 20.0, threads: int = 0
 ) -> Growth:
-    """Run projections, dense attention and ours over N on this machine; memory is measured in a process of its own.
+    """Measure time and memory of projections, dense attention and regard's attention over N on this machine.
 
-    budget: about how many seconds it may take. threads: 0 for as many as torch uses; one is steadier on a busy machine.
+    budget: about how many seconds it may take. threads: 0 for as many as torch uses; 1 varies less on a busy machine.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
@@ -154,11 +154,11 @@ def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> 
 
     begin = time.perf_counter()
     machine = this_machine("fp32", min(0.5, budget / 30), torch.get_num_threads())
-    share = budget / 3 / (3 * len(sizes) + 3)  # seconds for each thing that is timed
+    share = budget / 3 / (3 * len(sizes) + 3)  # seconds per measurement
     times = _time_curves(sizes, heads, head_dim, machine, share, end=begin + budget / 4)
     sizes = [point.tokens for point in times[0].points]
     crossing = _crossing(heads, head_dim, share)
-    memory = _memory_curves(sizes, heads, head_dim, timeout=max(PATIENCE, 4 * budget)) if measurable() else ()
+    memory = _memory_curves(sizes, heads, head_dim, timeout=max(MEMORY_TIMEOUT, 4 * budget)) if measurable() else ()
     probe = torch.zeros(1, heads, 16, head_dim)
     return Growth(
         machine=machine,
@@ -175,26 +175,26 @@ def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> 
 
 
 def _time_curves(sizes: Sequence[int], heads: int, head_dim: int, machine: Machine, share: float, *, end: float) -> tuple[Curve, ...]:
-    """Projections, dense attention and ours over N; after three sizes no new one is begun once the clock has reached `end`."""
-    taken: dict[str, list[float]] = {"projections": [], "dense": [], "ours": []}
-    for done, n in enumerate(sizes):
-        if done >= 3 and time.perf_counter() > end:
-            sizes = sizes[:done]  # a slow or busy machine: fewer sizes rather than a longer wait
+    """Time projections, dense attention and regard's attention over N; after three sizes, stop when the clock has reached `end`."""
+    measured: dict[str, list[float]] = {"projections": [], "dense": [], "ours": []}
+    for index, n in enumerate(sizes):
+        if index >= 3 and time.perf_counter() > end:
+            sizes = sizes[:index]  # a slow or busy machine: fewer sizes rather than a longer wait
             break
         runs = _runs(n, heads, head_dim)
-        for name, seconds in taken.items():
+        for name, seconds in measured.items():
             seconds.append(best_time(runs[name], share))
     peak, d = machine.flops, heads * head_dim
-    causal_law = "O(N²·d), half of it under a causal mask"
+    causal_law = "O(N²·d), half as many FLOPs with a causal mask"
     return (
-        time_curve("projections", "O(N·d²)", sizes, taken["projections"], 1, lambda n: 8 * n * d * d / peak),
-        time_curve("dense attention", "O(N²·d)", sizes, taken["dense"], 2, lambda n: 4 * n * n * d / peak),
-        time_curve("our attention", causal_law, sizes, taken["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
+        time_curve("projections", "O(N·d²)", sizes, measured["projections"], 1, lambda n: 8 * n * d * d / peak),
+        time_curve("dense attention", "O(N²·d)", sizes, measured["dense"], 2, lambda n: 4 * n * n * d / peak),
+        time_curve("our attention", causal_law, sizes, measured["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
     )
 
 
 def _crossing(heads: int, head_dim: int, share: float) -> dict[str, float]:
-    """FLOPs and seconds of projections and of dense attention at N = 2d, where their FLOPs are equal."""
+    """Measure projections and dense attention at N = 2d, where their FLOPs are equal."""
     tokens = 2 * heads * head_dim
     runs, law = _runs(tokens, heads, head_dim), formulas(tokens, heads, head_dim)
     return {
@@ -207,6 +207,7 @@ def _crossing(heads: int, head_dim: int, share: float) -> dict[str, float]:
 
 
 def _runs(tokens: int, heads: int, head_dim: int) -> dict[str, Callable[[], object]]:
+    """Return the functions that are timed, by name."""
     from regard import attend, causal
 
     width, generator = heads * head_dim, torch.Generator().manual_seed(0)
@@ -215,17 +216,17 @@ def _runs(tokens: int, heads: int, head_dim: int) -> dict[str, Callable[[], obje
     out = torch.empty(tokens, 4 * width)
     visible, mask = torch.ones(tokens, tokens, dtype=torch.bool).tril(), causal()
     return {
-        "projections": lambda: torch.mm(x, weight, out=out),  # query, key, value and output side by side
+        "projections": lambda: torch.mm(x, weight, out=out),  # query, key, value and output projection in one product
         "dense": lambda: dense(q, k, v, visible),
         "ours": lambda: attend(q, k, v, mask=mask),
     }
 
 
 def _memory_curves(sizes: Sequence[int], heads: int, head_dim: int, *, timeout: float) -> tuple[Curve, ...]:
-    """Predicted by formula, measured by the system; nothing is fitted here, so no point is held out. None if it takes too long."""
+    """Measure peak memory, with the formulas' predictions (no fit, so no point is held out); empty if it takes too long."""
     calls = [Call(kernel, 1, heads, n, head_dim) for kernel in ("dense", "streamed") for n in sizes]
     try:
-        peaks = dict(zip(calls, fresh(calls, timeout=timeout), strict=True))
+        peaks = dict(zip(calls, peaks_in_new_process(calls, timeout=timeout), strict=True))
     except subprocess.TimeoutExpired:
         return ()
     curves = []
@@ -234,19 +235,19 @@ def _memory_curves(sizes: Sequence[int], heads: int, head_dim: int, *, timeout: 
         ("streamed", "our attention, streamed", "O(N·d) and a few tiles"),
     )
     for kernel, name, law in kinds:
-        found = [(call, float(peak)) for call, peak in peaks.items() if call.kernel == kernel]
+        measured = [(call, float(peak)) for call, peak in peaks.items() if call.kernel == kernel]
         points = tuple(
             Point(call.tokens, peak, float(attention_bytes(kernel, Step(1, call.tokens, call.tokens, 0), heads, head_dim).value))
-            for call, peak in found
+            for call, peak in measured
         )
-        curves.append(Curve(name, "bytes", law, (0.0, 0.0, 0.0), exponent(sizes, [peak for _, peak in found]), points))
+        curves.append(Curve(name, "bytes", law, (0.0, 0.0, 0.0), exponent(sizes, [peak for _, peak in measured]), points))
     return tuple(curves)
 
 
 def _recurrence(tokens: int, width: int, share: float) -> dict[str, float]:
-    """The same N products of a row and a d×d matrix: all rows at once, and one after another as a recurrence must.
+    """Time N products of a row and a d×d matrix: all rows at once, and one after another as in a recurrence.
 
-    A recurrence needs h(t−1) before h(t); attention's rows do not wait for each other.
+    A recurrence needs h(t−1) to compute h(t); attention computes all rows independently.
     """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(tokens, width, generator=generator)
@@ -257,5 +258,10 @@ def _recurrence(tokens: int, width: int, share: float) -> dict[str, float]:
         for row in x.split(1):
             state = torch.tanh(row + state @ weight)
 
-    together, apart = best_time(lambda: torch.tanh(x @ weight), share), best_time(in_turn, share)
-    return {"tokens": float(tokens), "seconds at once": together, "seconds in turn": apart, "times slower": apart / together}
+    at_once, one_by_one = best_time(lambda: torch.tanh(x @ weight), share), best_time(in_turn, share)
+    return {
+        "tokens": float(tokens),
+        "seconds at once": at_once,
+        "seconds in turn": one_by_one,
+        "times slower": one_by_one / at_once,
+    }

@@ -1,4 +1,4 @@
-"""The peak rates of this machine, measured: arithmetic and memory bandwidth."""
+"""Measure the peak rates of this machine: arithmetic and memory bandwidth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["best_time", "this_machine"]
 
 
 def best_time(run: Callable[[], object], budget: float) -> float:
-    """The shortest of the runs that fit the budget, in seconds; at least two after a first that warms up."""
+    """Return the shortest time of the runs that fit the budget, in seconds; at least two, after one warm-up run."""
     run()
     best, spent, runs = math.inf, 0.0, 0
     while runs < 2 or (spent < budget and runs < 200):
@@ -29,7 +29,10 @@ def best_time(run: Callable[[], object], budget: float) -> float:
 
 @cache
 def this_machine(dtype: str = "fp32", seconds: float = 0.6, threads: int = 0) -> Machine:
-    """Measured once for each dtype and thread count: the best rate of a matrix product, and of copying what no cache can hold."""
+    """Measure FLOP/s of matrix products and bytes/s of copying 192 MB; cached per dtype and thread count.
+
+    seconds: about how long each of the two may take. threads: what the result reports; 0 for as many as torch uses.
+    """
     kinds = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     kind = kinds.get(dtype, torch.float32)
     flops = max(_matmul_rate(kind, n, seconds / 3) for n in (384, 768, 1536))

@@ -1,7 +1,7 @@
-"""The most memory a call needs beside what was there before it, measured by the operating system.
+"""Measure the peak memory of a call above the memory in use before it, as the operating system reports it.
 
-`peak_bytes` works in any process whose allocator gives memory back at once; `fresh` starts such a process, runs this
-file in it and reads the answers. On a GPU torch's own count is used.
+`peak_bytes` is exact in a process whose allocator returns freed memory at once; `peaks_in_new_process` starts such a process, which runs
+this file. On a GPU torch's own statistics are used.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-# glibc keeps freed blocks for later unless told to map every large one and to give it back.
-RETURNING = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+# Make glibc map large blocks separately and return them when they are freed.
+ALLOCATOR_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 def _status(field: str) -> int:
+    """Return a field of /proc/self/status in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024
@@ -31,12 +32,12 @@ def _status(field: str) -> int:
 
 
 def measurable() -> bool:
-    """Whether this system tells a process its own peak and lets it be reset."""
+    """Return whether this system reports a process's peak memory and allows to reset it (Linux)."""
     return sys.platform == "linux" and os.access("/proc/self/clear_refs", os.W_OK)
 
 
 def no_huge_pages() -> None:
-    """Ask Linux to back this process with small pages only: huge ones would round every tensor up to 2 MB."""
+    """Disable huge pages for this process: they would round every tensor up to 2 MB."""
     if sys.platform == "linux":
         import ctypes
 
@@ -44,7 +45,7 @@ def no_huge_pages() -> None:
 
 
 def peak_bytes(run: Callable[[], object], device: str = "cpu") -> int:
-    """The peak of one call over what is in memory before it."""
+    """Return the peak memory of one call above the memory in use before it."""
     gc.collect()
     if device.startswith("cuda"):
         torch.cuda.synchronize()
@@ -52,7 +53,7 @@ def peak_bytes(run: Callable[[], object], device: str = "cpu") -> int:
         before = torch.cuda.memory_allocated()
         run()
         return torch.cuda.max_memory_allocated() - before
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again from here
+    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     before = _status("VmRSS")
     run()
     return _status("VmHWM") - before
@@ -60,7 +61,7 @@ def peak_bytes(run: Callable[[], object], device: str = "cpu") -> int:
 
 @dataclass(frozen=True)
 class Call:
-    """One attention call to measure: `kernel` is "dense", the textbook's form, or a name `attend` knows."""
+    """One attention call to measure. kernel: "dense" for plain PyTorch with N×N weights, or the name of a kernel of `attend`."""
 
     kernel: str
     batch: int
@@ -71,15 +72,15 @@ class Call:
 
 
 def dense(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Tensor:
-    """Attention as the textbooks write it, the N×N scores and weights in memory. Shapes: (B, h, N, d) to (B, h, N, d)."""
+    """Compute attention in plain PyTorch, with the N×N scores and weights in memory: (B, h, N, d) to (B, h, N, d)."""
     weights = query @ key.mT * query.shape[-1] ** -0.5
-    weights = weights.masked_fill(~visible, -math.inf)  # under the same name, so that no more than two copies live at once
+    weights = weights.masked_fill(~visible, -math.inf)  # rebinding the name frees the scores: at most two N×N tensors exist at once
     weights = torch.softmax(weights, -1)
     return weights @ value
 
 
 def run_call(call: Call) -> Callable[[], object]:
-    """The call as a function without arguments, its inputs made and everything it loads loaded."""
+    """Return the call as a function without arguments; inputs exist, and a first small call has loaded what it needs."""
     from regard import attend, causal
 
     generator = torch.Generator().manual_seed(0)
@@ -101,29 +102,29 @@ def run_call(call: Call) -> Callable[[], object]:
     return lambda: once(*inputs)
 
 
-def fresh(calls: Sequence[Call], *, timeout: float = 120.0) -> list[int]:
-    """Peaks of the calls, in bytes, each over its own inputs, in a process of their own."""
-    done = subprocess.run(
+def peaks_in_new_process(calls: Sequence[Call], *, timeout: float = 120.0) -> list[int]:
+    """Return the peak bytes of each call beside its inputs, measured in a new process."""
+    completed = subprocess.run(
         [sys.executable, "-m", "regard.cost.measure.peak"],
         input=json.dumps([asdict(call) for call in calls]),
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, **RETURNING},
+        env={**os.environ, **ALLOCATOR_SETTINGS},
         check=False,
     )
-    if done.returncode:
-        raise RuntimeError(f"the measuring process ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
-    return [int(number) for number in json.loads(done.stdout)]
+    if completed.returncode:
+        raise RuntimeError(f"the measuring process ended with code {completed.returncode}: {completed.stderr.strip().splitlines()[-1:]}")
+    return [int(number) for number in json.loads(completed.stdout)]
 
 
 def _main() -> None:
     no_huge_pages()
-    calls = [Call(**given) for given in json.load(sys.stdin)]
+    calls = [Call(**fields) for fields in json.load(sys.stdin)]
     peaks = []
     for call in calls:
         run = run_call(call)
-        run()  # the first run of a shape also pays for what torch and the BLAS set up once
+        run()  # the first run of a shape includes what torch and BLAS allocate once
         peaks.append(peak_bytes(run))
     json.dump(peaks, sys.stdout)
 

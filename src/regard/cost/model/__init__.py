@@ -1,1 +1,1 @@
-"""What a model is: well-known ones by name, files and folders, this library's own."""
+"""The architecture that costs are counted on: of presets, of config and weight files, of this library's models."""

@@ -1,4 +1,4 @@
-"""The configs of this library's own models as architectures."""
+"""Architectures of this library's own models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ACTIVATIONS = {"gelu_tanh": "gelu", "swiglu": "silu"}
 
 
 def from_ours(config: Any, name: str = "") -> Architecture:
-    """From a GptConfig, BertConfig or TransformerConfig, or a model that has one.
+    """Return the architecture of a GptConfig, BertConfig or TransformerConfig, or of a model that has one.
 
     >>> from regard.models.gpt import GptConfig
     >>> from_ours(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16)).mlp_width
@@ -20,9 +20,9 @@ def from_ours(config: Any, name: str = "") -> Architecture:
     """
     config = getattr(config, "config", config)
     kind = type(config).__name__.removesuffix("Config").lower()
-    both = kind == "transformer"
-    layers = config.decoder_layers if both else config.layers
-    qkv, out, mlp = (config.bias if given is None else given for given in (config.qkv_bias, config.out_bias, config.mlp_bias))
+    encoder_decoder = kind == "transformer"
+    layers = config.decoder_layers if encoder_decoder else config.layers
+    qkv, out, mlp = (config.bias if bias is None else bias for bias in (config.qkv_bias, config.out_bias, config.mlp_bias))
     biases = (ATTENTION_BIASES - {"output"} if qkv else frozenset()) | ({"output"} if out else frozenset())
     shape: dict[str, Any] = {
         "layers": layers,
@@ -30,7 +30,7 @@ def from_ours(config: Any, name: str = "") -> Architecture:
         "heads": config.heads,
         "kv_heads": config.kv_heads or 0,
         "head_dim": config.head_dim or 0,
-        "vocabulary": config.target_vocabulary if both else config.vocabulary,
+        "vocabulary": config.target_vocabulary if encoder_decoder else config.vocabulary,
         "mlp_width": config.width,
         "gated": config.activation == "swiglu",
         "activation": _ACTIVATIONS.get(config.activation, config.activation),
@@ -40,7 +40,7 @@ def from_ours(config: Any, name: str = "") -> Architecture:
         "final_norm": config.placement == "pre",
         "position": config.positions,
         "positions": config.context if config.positions == "learned" else 0,
-        "windows": tuple(config.window_of(layer) for layer in range(layers)) if not both else (),
+        "windows": tuple(config.window_of(layer) for layer in range(layers)) if not encoder_decoder else (),
         "joined_projection": True,
     }
     if kind == "bert":
@@ -48,28 +48,28 @@ def from_ours(config: Any, name: str = "") -> Architecture:
         shape |= {"head": "masked" if config.masked else "none", "biases": shape["biases"] | {"head"}}
     else:
         shape["tied"] = config.tied
-    if both:
+    if encoder_decoder:
         shape |= {"encoder_layers": config.encoder_layers, "source_vocabulary": 0 if config.shared else config.source_vocabulary}
     return Architecture(name=name or kind, family="regard", **shape)
 
 
 def is_ours(config: object) -> bool:
-    """Whether this is one of the library's own configs or a model that has one."""
+    """Return whether this is a config of this library or a model that has one."""
     config = getattr(config, "config", config)
     return dataclasses.is_dataclass(config) and hasattr(config, "d_model") and hasattr(config, "placement")
 
 
-def from_saved(about: Mapping[str, Any], name: str = "") -> Architecture:
-    """From the config.json a model's `save_folder` wrote."""
+def from_saved(saved: Mapping[str, Any], name: str = "") -> Architecture:
+    """Return the architecture of a config.json that a model's `save_folder` wrote."""
     from regard.models.bert import BertConfig
     from regard.models.gpt import GptConfig
     from regard.models.loading import config_from_dict
     from regard.models.transformer import TransformerConfig
 
     kinds: dict[str, Any] = {"Gpt": GptConfig, "Bert": BertConfig, "BertClassifier": BertConfig, "Transformer": TransformerConfig}
-    if about["regard"] not in kinds:
-        raise ConfigError(f"field 'regard' is {about['regard']!r}; expected one of {', '.join(kinds)}")
+    if saved["regard"] not in kinds:
+        raise ConfigError(f"field 'regard' is {saved['regard']!r}; expected one of {', '.join(kinds)}")
     try:
-        return from_ours(config_from_dict(kinds[about["regard"]], about["config"]), name)
+        return from_ours(config_from_dict(kinds[saved["regard"]], saved["config"]), name)
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"this {about['regard']} config cannot be read: {error}") from error
+        raise ConfigError(f"this {saved['regard']} config cannot be read: {error}") from error

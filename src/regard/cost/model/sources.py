@@ -1,4 +1,4 @@
-"""Finding the architecture behind whatever the user gave: a name, a path, a config, a model."""
+"""Find the architecture of a model given as a name, a path, a config or the model itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.models.published.fields import read_json
 
 
 def architecture(source: object) -> Architecture:
-    """From a preset's name, a path, a mapping (config.json or our own field names), a config object or a model.
+    """Return the architecture of a preset's name, a path, a mapping (config.json or fields of `Architecture`), a config or a model.
 
     >>> architecture("gpt2").layers, architecture({"model_type": "llama"}).width
     (12, 4096)
@@ -26,19 +26,19 @@ def architecture(source: object) -> Architecture:
     if isinstance(source, (str, Path)):
         return find(source)[0]
     if isinstance(source, Mapping):
-        return _mapping(source, "")
+        return _from_mapping(source, "")
     if is_ours(source):
         return from_ours(source)
     config = getattr(source, "config", source)
     if hasattr(config, "to_dict"):
-        described = config.to_dict()
-        if source is not config:  # a model knows its own class; its config may still name the one it came from
-            described = {**described, "architectures": [type(source).__name__]}
-        return _mapping(described, "")
+        fields = config.to_dict()
+        if source is not config:  # the model's own class: its config may still name the class of the checkpoint it was loaded from
+            fields = {**fields, "architectures": [type(source).__name__]}
+        return _from_mapping(fields, "")
     return Architecture.of(config)
 
 
-def _mapping(config: Mapping[str, Any], name: str) -> Architecture:
+def _from_mapping(config: Mapping[str, Any], name: str) -> Architecture:
     if "regard" in config and isinstance(config.get("config"), Mapping):
         return from_saved(config, name)
     if "model_type" in config or "text_config" in config:
@@ -49,27 +49,26 @@ def _mapping(config: Mapping[str, Any], name: str) -> Architecture:
 
 
 def find(source: str | Path) -> tuple[Architecture, StoredWeights | None]:
-    """A preset by name or a model by path; with a path to weights also what the files hold."""
+    """Return the architecture of a preset or a path, and with a path to weights the tensors that the files hold."""
     path = Path(source)
-    known = str(source).lower().replace("_", "-")
-    if known in PRESETS or known in ALIASES:
+    name = str(source).lower().replace("_", "-")
+    if name in PRESETS or name in ALIASES:
         return preset(str(source)), None
     if not path.exists():
         if path.suffix in (".json", ".safetensors", ".gguf") or len(path.parts) > 1:
             raise ConfigError(f"{source} does not exist")
-        hint = nearest(known, [*PRESETS, *ALIASES]) or "; give a preset's name (`regard plan list`) or a path"
+        hint = nearest(name, [*PRESETS, *ALIASES]) or "; give a preset's name (`regard plan list`) or a path"
         raise ConfigError(f"no model is called {str(source)!r}{hint}")
     if path.is_file() and path.suffix == ".json":
-        return _mapping(read_json(path), path.parent.name if path.name == "config.json" else path.stem), None
+        return _from_mapping(read_json(path), path.parent.name if path.name == "config.json" else path.stem), None
     if path.suffix == ".gguf":
         return _gguf_architecture(path), read_stored_weights(path)
     folder = path if path.is_dir() else path.parent
     config = folder / "config.json"
     if not config.is_file():
-        raise ConfigError(f"{folder} has no config.json, which says what the weights are; put it beside them")
-    found = _mapping(read_json(config), folder.resolve().name)
+        raise ConfigError(f"{folder} has no config.json, which describes the model; put it beside the weights")
     stored = read_stored_weights(path)
-    return found, stored if stored.tensors else None
+    return _from_mapping(read_json(config), folder.resolve().name), stored if stored.tensors else None
 
 
 def _gguf_architecture(path: Path) -> Architecture:

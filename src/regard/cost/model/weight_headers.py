@@ -1,4 +1,4 @@
-"""What a file of weights holds, told from its header: nothing is loaded, nothing unpickled."""
+"""Read the header of a weight file: names, shapes and dtypes of its tensors, without loading them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from regard.models.published.architecture import Architecture, ConfigError
 from regard.models.published.fields import read_json
 
-_LIMIT = 100_000_000  # bytes of a header; the safetensors library refuses longer ones too
+_MAX_HEADER_BYTES = 100_000_000  # as in the safetensors library
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,20 @@ class StoredTensor:
 
     @property
     def count(self) -> int:
+        """Number of elements."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """All tensors of a file or of the files of a folder."""
+    """All tensors of a file, or of the files of a folder."""
 
     path: Path
     tensors: tuple[StoredTensor, ...]
 
     @property
     def count(self) -> int:
+        """Number of elements of all tensors."""
         return sum(tensor.count for tensor in self.tensors)
 
     @property
@@ -44,28 +46,28 @@ class StoredWeights:
         return sum(tensor.bytes for tensor in self.tensors)
 
     def dtypes(self) -> dict[str, int]:
-        """Numbers held in each dtype, most first."""
+        """Return the number of elements in each dtype, most common first."""
         counts: Counter[str] = Counter()
         for tensor in self.tensors:
             counts[tensor.dtype] += tensor.count
         return dict(counts.most_common())
 
     def not_parameters(self, a: Architecture) -> dict[str, list[StoredTensor]]:
-        """Tensors that are stored but are no parameters of the model, by the reason they are there."""
+        """Return the stored tensors that are not parameters of the model, by reason."""
         tables = {tensor.shape for tensor in self.tensors if tensor.name.endswith(_EMBEDDINGS)}
         groups: dict[str, list[StoredTensor]] = {}
         for tensor in self.tensors:
-            why = next((why for why, ends in _BUFFERS.items() if tensor.name.endswith(ends)), None)
-            if why == "causal masks" and len(tensor.shape) != 4 and not tensor.name.endswith("masked_bias"):
-                why = None  # Falcon and GPT-NeoX call a true bias the same
+            reason = next((reason for reason, endings in _BUFFERS.items() if tensor.name.endswith(endings)), None)
+            if reason == "causal masks" and len(tensor.shape) != 4 and not tensor.name.endswith("masked_bias"):
+                reason = None  # in Falcon and GPT-NeoX it is a bias
             if a.tied and tensor.name.endswith(_UNEMBEDDINGS) and tensor.shape in tables:
-                why = "tied copies of the embedding"
-            if why:
-                groups.setdefault(why, []).append(tensor)
+                reason = "tied copies of the embedding"
+            if reason:
+                groups.setdefault(reason, []).append(tensor)
         return groups
 
     def parameter_count(self, a: Architecture) -> int:
-        """How many of the stored numbers are parameters of the model."""
+        """Return how many of the stored elements are parameters of the model."""
         return self.count - sum(tensor.count for tensors in self.not_parameters(a).values() for tensor in tensors)
 
 
@@ -79,14 +81,14 @@ _UNEMBEDDINGS = (
 )
 _BUFFERS = {
     "causal masks": (".attn.bias", ".attention.bias", ".attn.masked_bias", ".attention.masked_bias"),
-    "positions that are computed": ("rotary_emb.inv_freq", "embeddings.position_ids", "rope_freqs.weight"),
+    "computed positions": ("rotary_emb.inv_freq", "embeddings.position_ids", "rope_freqs.weight"),
     "a tied bias": ("predictions.decoder.bias", "lm_head.decoder.bias"),
     "routing state": ("e_score_correction_bias",),
 }
 
 
 def read_stored_weights(path: Path) -> StoredWeights:
-    """From a .safetensors or .gguf file, or a folder of safetensors (one file, or shards with their index)."""
+    """Read the headers of a .safetensors or .gguf file, or of a folder of safetensors (one file, or shards with their index)."""
     if path.is_dir():
         return StoredWeights(path, tuple(tensor for file in _shards(path) for tensor in _safetensors(file)))
     if path.suffix == ".gguf":
@@ -104,27 +106,27 @@ def _shards(folder: Path) -> list[Path]:
     names = sorted(set(read_json(index).get("weight_map", {}).values()))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        raise ConfigError(f"{index.name} names {len(names)} files and {len(missing)} are missing, the first is {missing[0]}")
+        raise ConfigError(f"{index.name} names {len(names)} files, of which {len(missing)} are missing, the first is {missing[0]}")
     return [folder / name for name in names]
 
 
 def _safetensors(path: Path) -> tuple[StoredTensor, ...]:
-    """The header is 8 bytes of length, little-endian, then that much JSON; the numbers follow and are not touched."""
+    """Read a safetensors header: its length as 8 bytes, little-endian, then JSON."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if length > _LIMIT:
+            if length > _MAX_HEADER_BYTES:
                 raise ConfigError(f"{path.name} is not a safetensors file: its header would be {length:,} bytes long")
             header = json.loads(file.read(length))
         tensors = []
-        for name, about in header.items():
+        for name, description in header.items():
             if name != "__metadata__":
-                begin, end = about["data_offsets"]
-                tensors.append(StoredTensor(name, tuple(about["shape"]), about["dtype"].lower(), end - begin))
+                begin, end = description["data_offsets"]
+                tensors.append(StoredTensor(name, tuple(description["shape"]), description["dtype"].lower(), end - begin))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"{path.name} is not a whole safetensors file: {error}") from error
+        raise ConfigError(f"{path.name} is damaged or not a safetensors file: {error}") from error
     return tuple(tensors)
 
 
@@ -136,7 +138,7 @@ def _gguf(path: Path) -> tuple[StoredTensor, ...]:
     try:
         reader = GGUFReader(path)  # maps the file into memory; only the header is read
     except (OSError, ValueError, IndexError, KeyError) as error:
-        raise ConfigError(f"{path.name} is not a whole GGUF file: {error}") from error
+        raise ConfigError(f"{path.name} is damaged or not a GGUF file: {error}") from error
     return tuple(
         StoredTensor(str(t.name), tuple(int(n) for n in reversed(t.shape)), str(t.tensor_type.name).lower(), int(t.n_bytes))
         for t in reader.tensors

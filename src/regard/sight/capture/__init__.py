@@ -1,8 +1,8 @@
-"""How a model's attention is intercepted: one file for each way a model can call attention, and the hooks on the model itself.
+"""Interception of a model's attention: one module for each way a model can call attention, and the hooks on the model itself.
 
 `interception` installs the patches and passes every captured call to the open blocks (`watch`, `change`); `model_hooks` is what these
 blocks have in common. The sources: `regard_calls` (our own layers), `torch_calls` (F.scaled_dot_product_attention and
-nn.MultiheadAttention), `transformers_calls` and `transformers_masks`. `torch_function_mode` finds attention that cannot be read.
+nn.MultiheadAttention), `transformers_calls` and `transformers_masks`. `torch_function_mode` detects attention that cannot be captured.
 
 A new source is a file here with `patches()`, which replaces the functions to be captured and returns what undoes it, and its name in
 `interception.install`. Its replacement passes the call through unless `is_watched()`, else builds a `Request` (`sdpa_request` for plain

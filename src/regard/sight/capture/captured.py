@@ -1,4 +1,4 @@
-"""One attention of a watched model: what it computes, and how to run it."""
+"""One intercepted attention call: its request, and how to run it."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ class Execution(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> Execution:
+        """Pair a result of regard's kernels with the name of the kernel that was selected."""
         return cls(result, "" if result.selection is None else result.selection.kernel.name)
 
 
 @dataclass(eq=False)
 class CapturedAttention:
-    """An attention the model has asked for and that has not run yet."""
+    """An attention call of the model that has not run yet."""
 
     request: Request
     run_original: Callable[[], Execution]  # the model's own kernel
-    module: nn.Module | None = None  # the attention module, where the caller says so
-    cross: bool | None = None  # whether it is cross-attention; None: not known
+    module: nn.Module | None = None  # the attention module, where the caller passes it
+    cross: bool | None = None  # whether it is cross-attention; None: unknown
     query_start: int | None = None  # position in the text of the first query; None: the queries are the last positions
     key_start: int = 0
-    output_exists: bool = False  # the caller has computed the output already: what is run here is only observed
-    altered: bool = False  # the request is no longer the model's
+    output_exists: bool = False  # the caller has computed the output already, so a run here is for observation only
+    altered: bool = False  # the request differs from the model's own
     muted: Tensor | None = None  # (h,) bool: heads whose output is replaced by zero
-    error_listeners: list[Callable[[float], None]] = field(default_factory=list)  # told how far the existing output was off
+    error_listeners: list[Callable[[float], None]] = field(default_factory=list)  # called with the largest error of the existing output
 
     def run(self) -> Execution:
-        """Run the model's own kernel, or, if the request was altered, one of ours. Muted heads are still in the output."""
+        """Run the model's own kernel, or one of regard's if the request was altered. The output still contains muted heads."""
         return execute(self.request) if self.altered else self.run_original()
 
     def without_muted(self, result: Result) -> Result:
-        """The result with the output of muted heads set to zero."""
+        """Return the result with the output of muted heads set to zero."""
         if self.muted is None:
             return result
         return dataclasses.replace(result, output=result.output.masked_fill(self.muted.view(1, -1, 1, 1), 0))

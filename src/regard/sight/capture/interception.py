@@ -26,7 +26,7 @@ READABLE_CALLS = "torch.nn.functional.scaled_dot_product_attention or regard.att
 class _ThreadState(threading.local):
     def __init__(self) -> None:
         self.blocks: list[ModelHooks] = []  # open blocks, outermost first
-        self.handling = 0  # > 0 while a captured attention is being run
+        self.handling = 0  # > 0 while a captured attention runs
         self.observed: list[CapturedAttention] | None = None  # see observe_only
 
 
@@ -35,7 +35,7 @@ thread = _ThreadState()
 
 @contextmanager
 def handling() -> Iterator[None]:
-    """Calls made inside are part of an attention that is already captured, and are not captured again."""
+    """Do not capture calls made inside: they are part of an attention that is captured already."""
     thread.handling += 1
     try:
         yield
@@ -45,7 +45,7 @@ def handling() -> Iterator[None]:
 
 @contextmanager
 def observe_only() -> Iterator[list[CapturedAttention]]:
-    """What is captured inside is only observed, because its output exists already; yields the list of it."""
+    """Only observe the attention captured inside, because its output exists already; yields the list of captured calls."""
     before, thread.observed = thread.observed, []
     try:
         yield thread.observed
@@ -54,12 +54,12 @@ def observe_only() -> Iterator[list[CapturedAttention]]:
 
 
 def is_watched(module: nn.Module | None = None) -> bool:
-    """Whether an open block of this thread covers what runs now (or this module)."""
+    """Return whether an open block of this thread covers the module that runs now (or the given module)."""
     return not thread.handling and any(block.covers(module) for block in thread.blocks)
 
 
 def dispatch(captured: CapturedAttention) -> Result:
-    """Let every open block alter the attention, then observe it; returns the result the model continues with."""
+    """Let every open block alter the attention, then observe it; returns the result for the model."""
     if thread.observed is not None:
         captured.output_exists = True
     blocks = [(block, call) for block in thread.blocks if (call := block.number_call(captured.module)) is not None]
@@ -68,8 +68,8 @@ def dispatch(captured: CapturedAttention) -> Result:
             block.alter(captured, call)
         result: Result | None = None
         for block, call in blocks:
-            own_result = block.observe(captured, call)
-            result = own_result if result is None else result
+            block_result = block.observe(captured, call)
+            result = block_result if result is None else result
         if result is None:
             result = captured.run().result
         if thread.observed is not None:
@@ -83,14 +83,14 @@ _undo: list[Callable[[], None]] = []
 
 
 def replace_attribute(owner: Any, name: str, new: Any) -> Callable[[], None]:
-    """Set an attribute; returns the function that puts the old value back."""
+    """Set an attribute; returns a function that restores the old value."""
     old = getattr(owner, name)
     setattr(owner, name, new)
     return lambda: setattr(owner, name, old)
 
 
 def install() -> None:
-    """Install the patches, if no block of any thread has done so."""
+    """Install the patches, unless a block of some thread has already done so."""
     global _open_blocks
     from . import regard_calls, torch_calls, transformers_calls
 
@@ -101,10 +101,10 @@ def install() -> None:
         try:
             for source in (regard_calls, torch_calls, transformers_calls):
                 _undo.extend(source.patches())
-            # The fast path of nn.TransformerEncoderLayer is one opaque operation: nothing inside it can be captured.
-            fast = torch.backends.mha.get_fastpath_enabled()
+            # The fast path of nn.TransformerEncoderLayer is one opaque operation, inside which nothing can be captured.
+            fastpath_enabled = torch.backends.mha.get_fastpath_enabled()
             torch.backends.mha.set_fastpath_enabled(False)
-            _undo.append(lambda: torch.backends.mha.set_fastpath_enabled(fast))
+            _undo.append(lambda: torch.backends.mha.set_fastpath_enabled(fastpath_enabled))
         except BaseException:
             _remove()
             _open_blocks -= 1
@@ -112,7 +112,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Remove the patches, if the last open block has closed."""
+    """Remove the patches when the last open block has closed."""
     global _open_blocks
     with _lock:
         _open_blocks -= 1

@@ -1,4 +1,4 @@
-"""What `watch` and `change` have in common: hooks on one model, which tell the module that runs and number its attentions."""
+"""The base class of `watch` and `change`: hooks on one model that track which module runs and number its attention calls."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .interception import READABLE_CALLS, install, thread, uninstall
 
 _Self = TypeVar("_Self", bound="ModelHooks")
 _LEAVES = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.Dropout, nn.Identity, nn.Conv1d, nn.Conv2d, nn.GELU, nn.ReLU, nn.SiLU)
-_OWN_SOFTMAX = f"it makes its weights by a softmax of its own, which no one can look into; have it call {READABLE_CALLS}"
-_OTHER_THREAD = "it also ran in another thread, where this block does not look; open the block in that thread"
+_OWN_SOFTMAX = f"it computes its weights with its own softmax, which cannot be captured; make it call {READABLE_CALLS}"
+_OTHER_THREAD = "it ran in another thread, which this block does not cover; open a block in that thread"
 
 
 class LayerCall(NamedTuple):
-    """Which attention of the model a call is."""
+    """Which layer of the model an attention call belongs to, and its number among the calls of that layer."""
 
     layer: int
     call: int
     name: str
-    step: int = 0  # of a decoder that attends to its source once a word, all in one pass
+    step: int = 0  # the decoding step, for a decoder that attends to its source once per token in one forward pass
 
 
 class ModelHooks:
-    """Hooks on a model for the length of a `with` block, in one thread.
+    """Hooks on a model for the duration of a `with` block, in one thread.
 
-    Layers are numbered in the order in which they first run; a module that runs several times in one pass (shared weights) is a layer
-    each time, unless it says `every_step`. A call is a repetition of a layer: another forward pass, or the next step of a generation.
+    Layers are numbered in the order in which they first run. A module that runs several times in one forward pass (shared weights) is
+    several layers, unless it sets `every_step`. A layer runs again, as its next call, in another forward pass or decoding step.
     """
 
-    uses_regard_kernels = False  # whether transformers models are switched to our attention, or keep their own
+    uses_regard_kernels = False  # whether transformers models run on regard's kernels inside the block
 
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
@@ -51,17 +51,17 @@ class ModelHooks:
         self._exit = ExitStack()
         self._thread: int | None = None
 
-    # What a block may do with a captured attention
+    # Overridden by blocks that change or record attention
 
     def alter(self, captured: CapturedAttention, call: LayerCall) -> None:
         """Change the attention before it runs."""
 
     def observe(self, captured: CapturedAttention, call: LayerCall) -> Result | None:
-        """Read the attention; a result means that this block has run it."""
+        """Record the attention; returns its result if this block has run it."""
         return None
 
     def forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A forward pass of the model (or of a part of it that is called directly) begins."""
+        """Called when a forward pass of the model (or of a part of it that is called directly) begins."""
 
     # Opening and closing
 
@@ -71,7 +71,7 @@ class ModelHooks:
         from .transformers_calls import regard_attention
 
         if self._thread is not None:
-            raise RuntimeError("this block is already open; make a new one for a second use")
+            raise RuntimeError("this block is already open; create a second watch or change object instead of reusing it")
         self._thread = threading.get_ident()
         with ExitStack() as stack:
             install()
@@ -116,19 +116,19 @@ class ModelHooks:
         if threading.get_ident() == self._thread and self._running and self._running[-1] is module:
             self._running.pop()
 
-    # Which module runs
+    # The module that runs, and its number
 
     def covers(self, module: nn.Module | None) -> bool:
-        """Whether a call (of this module, if it is known) belongs to this block's model."""
+        """Return whether a call (of this module, if it is known) belongs to this block's model."""
         return bool(self._running) if module is None else id(module) in self._names
 
     def module_path(self, module: nn.Module | None = None) -> str:
-        """The path in the model of this module, or of the one that runs."""
+        """Return the name in the model of this module, or of the one that runs."""
         module = module if module is not None and id(module) in self._names else (self._running[-1] if self._running else None)
         return "" if module is None else self._names.get(id(module), "")
 
     def number_call(self, module: nn.Module | None) -> LayerCall | None:
-        """Layer and call number of an attention; None if it is not this model's."""
+        """Return layer and call number of an attention; None if it does not belong to this model."""
         if not self.covers(module):
             return None
         name = self.module_path(module)
@@ -142,7 +142,7 @@ class ModelHooks:
         return LayerCall(layer, call, name, step)
 
     def report_missed(self, shape: tuple[int, ...], advice: str = _OWN_SOFTMAX) -> None:
-        """Note an attention that cannot be captured."""
+        """Add the running module to `missed`: its attention cannot be captured."""
         name = self.module_path()
         kind = type(self._running[-1] if self._running else self.model).__name__
         self._missed.setdefault(name, Missed(f"{name} ({kind})" if name else kind, shape, advice))
@@ -154,7 +154,7 @@ class ModelHooks:
 
 
 def _without_compilation() -> Any:
-    """Compiled code would not call what is patched: inside the block it runs uncompiled."""
+    """Make compiled models run uncompiled inside the block, because compiled code does not call the patched functions."""
     import sys
     from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Capture the attention of our own layers: every call of `attend` and `observe`."""
+"""Capture the attention of regard's own layers: every call of `attend` and `observe`."""
 
 from __future__ import annotations
 

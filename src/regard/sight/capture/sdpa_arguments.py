@@ -1,6 +1,6 @@
-"""The arguments of scaled_dot_product_attention, as torch and transformers give them, as one of our requests.
+"""Convert the arguments of scaled_dot_product_attention, as torch and transformers pass them, to a `Request`.
 
-Their masks are boolean (True = visible) or numbers added to the scores; ours is a mask and, apart from it, a bias.
+An `attn_mask` is boolean (True = visible) or a float tensor added to the scores; a `Request` has a mask and a separate bias.
 
 Axes: B batch, h heads, L queries, S keys, d width.
 """
@@ -19,15 +19,15 @@ from ...masks import Mask, dense, padding
 from ...scores import ScaledDot
 
 MASKED = -9999.0  # additive masks hide a key by −∞, the dtype's lowest number or −10,000
-ABSORBING = -1e30  # a score added to this is lost
+ABSORBING = -1e30  # adding a score to this changes nothing: rounding loses it
 
 
 class SplitMask(NamedTuple):
-    """A boolean or additive mask, split into parts."""
+    """A boolean or additive mask, split into a mask and a bias."""
 
     mask: Mask | None = None
     bias: Tensor | None = None
-    flat: Tensor | None = None  # (…, L, 1) bool: rows whose scores are lost, so that all keys count alike
+    uniform_rows: Tensor | None = None  # (…, L, 1) bool: rows that lose their scores to rounding, so that all keys weigh the same
 
 
 def sdpa_request(
@@ -41,21 +41,21 @@ def sdpa_request(
     sinks: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Request:
-    """A softmax of scaled dot products as a request."""
+    """Build the request of a softmax over scaled dot products."""
     choice = Softmax() if sinks is None else Softmax(sinks=sinks)
-    mask, bias, flat = split
-    if flat is not None and sinks is not None:  # the sink, which nothing was added to, takes all
-        visible = dense((~flat).expand(*flat.shape[:-1], key.shape[-2]))
+    mask, bias, uniform_rows = split
+    if uniform_rows is not None and sinks is not None:  # the mask is not added to the sink, which takes all the weight
+        visible = dense((~uniform_rows).expand(*uniform_rows.shape[:-1], key.shape[-2]))
         mask = visible if mask is None else mask & visible
-    elif flat is not None:
-        query = query.masked_fill(flat, 0.0)
-        bias = None if bias is None else bias.masked_fill(flat, 0.0)
+    elif uniform_rows is not None:
+        query = query.masked_fill(uniform_rows, 0.0)
+        bias = None if bias is None else bias.masked_fill(uniform_rows, 0.0)
     score = ScaledDot(scale, cap)
     return Request.of(query, key, value, score=score, mask=mask, bias=bias, choice=choice, dropout=dropout, wants_lse=True)
 
 
 class _MaskCache(threading.local):
-    """The mask last split: all layers of a pass are given the same tensor."""
+    """The mask split last: all layers of a forward pass get the same tensor."""
 
     attn_mask: Tensor | None = None
     conditions: tuple[object, ...] = ()
@@ -66,14 +66,15 @@ _cache = _MaskCache()
 
 
 def clear_mask_cache() -> None:
-    """Let go of the mask last split."""
+    """Forget the mask split last, so that its memory is freed."""
     _cache.attn_mask, _cache.split = None, SplitMask()
 
 
 def split_mask(attn_mask: Tensor | None, L: int, S: int, *, lowest: float = MASKED) -> SplitMask:
-    """Split a boolean (True = visible) or additive mask into a mask and a bias. Numbers at or under `lowest` hide a key.
+    """Split a boolean (True = visible) or additive mask into a mask and a bias. Values ≤ `lowest` hide a key.
 
-    A row that hides every key by finite numbers hides none: the numbers cancel, or swallow the scores and leave all keys alike.
+    A row with a finite value ≤ `lowest` for every key hides none of them: softmax subtracts the common part, and values so low that
+    rounding loses the scores make all keys weigh the same.
 
     >>> split_mask(torch.tensor([[0.0, -1e4], [0.0, 0.0]]), 2, 2).mask.dense(2, 2)[0, 0].int().tolist()
     [[1, 0], [1, 1]]
@@ -91,19 +92,19 @@ def split_mask(attn_mask: Tensor | None, L: int, S: int, *, lowest: float = MASK
 def _split(attn_mask: Tensor, L: int, S: int, lowest: float) -> SplitMask:
     if attn_mask.dtype == torch.bool:
         return SplitMask(_as_mask(attn_mask, L, S))
-    top = attn_mask.detach().amax(-1, keepdim=True)
-    low = (top <= lowest) & (top > -torch.inf)
-    if bool(low.any()):
-        attn_mask = attn_mask - top.masked_fill(~low, 0)
+    row_max = attn_mask.detach().amax(-1, keepdim=True)
+    all_low = (row_max <= lowest) & (row_max > -torch.inf)
+    if bool(all_low.any()):
+        attn_mask = attn_mask - row_max.masked_fill(~all_low, 0)
     hidden = attn_mask.detach() <= lowest
-    rest = attn_mask.masked_fill(hidden, 0.0)
-    flat = low & (top <= ABSORBING)
-    has_bias = bool((rest.detach() != 0).any()) or attn_mask.requires_grad
-    return SplitMask(_as_mask(~hidden, L, S), rest if has_bias else None, flat if bool(flat.any()) else None)
+    bias = attn_mask.masked_fill(hidden, 0.0)
+    uniform_rows = all_low & (row_max <= ABSORBING)
+    has_bias = bool((bias.detach() != 0).any()) or attn_mask.requires_grad
+    return SplitMask(_as_mask(~hidden, L, S), bias if has_bias else None, uniform_rows if bool(uniform_rows.any()) else None)
 
 
 def _as_mask(visible: Tensor, L: int, S: int) -> Mask | None:
-    """A boolean pattern (…, L|1, S|1) as a mask; one row for all queries is padding."""
+    """Return a boolean tensor (…, L|1, S|1) as a mask, None if all keys are visible; one row for all queries is padding."""
     if bool(visible.all()):
         return None
     visible = visible.expand(*visible.shape[:-1], S)

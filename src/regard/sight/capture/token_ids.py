@@ -1,4 +1,4 @@
-"""The token ids a model was called with: found in its arguments, joined over the steps of a generation, and written as strings.
+"""The token ids a model was called with: taken from its arguments, joined over decoding steps, and turned into strings.
 
 Axes: B batch, L tokens.
 """
@@ -14,12 +14,12 @@ from torch import Tensor
 class ForwardIds(NamedTuple):
     """The ids of one forward pass."""
 
-    ids: Tensor | None  # (B, L): what the queries are made from
+    ids: Tensor | None  # (B, L): the tokens of the queries
     source: Tensor | None  # (B, S): the source of an encoder–decoder
 
 
 def ids_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ForwardIds:
-    """The token ids among the arguments of a model's call."""
+    """Return the token ids among the arguments of a model's call."""
 
     def is_ids(x: Any) -> bool:
         return isinstance(x, Tensor) and x.dim() == 2 and x.dtype in (torch.int64, torch.int32)
@@ -35,12 +35,14 @@ def ids_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ForwardIds:
 
 
 def continues(text: Tensor | None, ids: Tensor, keys: int | None) -> bool:
-    """Whether a pass over `ids` that attends to this many keys goes on with the text before it, as a step of a generation does."""
+    """Return whether a forward pass over `ids` that attends to `keys` keys continues `text`, as a decoding step does."""
     return text is not None and keys == text.shape[1] + ids.shape[1] and text.shape[0] == ids.shape[0]
 
 
 def token_strings(ids: Tensor, tokenizer: Any) -> list[list[str]]:
-    """Ids (B, L) as tokens, per batch item: by a transformers tokenizer, one of ours, a function of an id, or else as numbers.
+    """Turn ids (B, L) into one list of tokens per batch item.
+
+    tokenizer: of transformers, one of regard's vocabularies, a function of an id, or None to show the ids themselves.
 
     >>> token_strings(torch.tensor([[7, 8]]), None)
     [['7', '8']]
@@ -50,5 +52,5 @@ def token_strings(ids: Tensor, tokenizer: Any) -> list[list[str]]:
         return [[str(i) for i in row] for row in rows]
     if hasattr(tokenizer, "convert_ids_to_tokens"):
         return [[token if isinstance(token, str) else str(token) for token in tokenizer.convert_ids_to_tokens(row)] for row in rows]
-    name = tokenizer.piece if hasattr(tokenizer, "piece") else tokenizer
-    return [[str(name(i)) for i in row] for row in rows]
+    to_token = tokenizer.piece if hasattr(tokenizer, "piece") else tokenizer
+    return [[str(to_token(i)) for i in row] for row in rows]

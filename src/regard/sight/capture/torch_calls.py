@@ -1,7 +1,7 @@
-"""Capture attention that goes through torch: F.scaled_dot_product_attention and nn.MultiheadAttention.
+"""Capture the attention of torch: F.scaled_dot_product_attention and nn.MultiheadAttention.
 
-The functions of torch.nn.functional are replaced while a block is open; calls by a directly imported name are found by
-`torch_function_mode`.
+The functions of torch.nn.functional are replaced while a block is open; `torch_function_mode` captures calls by a directly
+imported name.
 
 Axes: B batch, h heads, L queries, S keys.
 """
@@ -37,7 +37,7 @@ def patches() -> list[Callable[[], None]]:
 
 
 def captured_sdpa(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Stands in for F.scaled_dot_product_attention."""
+    """Replacement of F.scaled_dot_product_attention."""
     if not is_watched():
         return torch_sdpa(query, key, value, *args, **kwargs)
     return _capture_sdpa(query, key, value, *args, **kwargs)
@@ -60,10 +60,10 @@ def _capture_sdpa(
     try:
         split = _split_with_causal(attn_mask, is_causal, query.shape[-2], key.shape[-2])
         request = sdpa_request(query, key, value, split, scale=scale, dropout=dropout_p)
-    except (ValueError, TypeError, RuntimeError) as error:  # nested tensors, shapes torch accepts and we do not
+    except (ValueError, TypeError, RuntimeError) as error:  # nested tensors, shapes that torch accepts and regard does not
         for block in thread.blocks:
             if block.covers(None):
-                block.report_missed(tuple(query.shape), f"its call of scaled_dot_product_attention cannot be read ({error})")
+                block.report_missed(tuple(query.shape), f"its call of scaled_dot_product_attention is not supported ({error})")
         return original()
 
     def run_original() -> Execution:
@@ -82,10 +82,10 @@ def _split_with_causal(attn_mask: Tensor | None, is_causal: bool, L: int, S: int
 
 
 def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    """Stands in for F.multi_head_attention_forward, the function of nn.MultiheadAttention.
+    """Replacement of F.multi_head_attention_forward, the function that nn.MultiheadAttention calls.
 
-    Without weights it calls SDPA and is captured there. With weights it makes the matrix itself; it then runs as it is, and a second
-    time without weights to be observed.
+    With need_weights=False it calls SDPA and is captured there. With need_weights=True it computes the weights itself: then it runs
+    unchanged, and a second time with need_weights=False to be observed.
     """
     if not is_watched():
         return torch_multi_head(*args, **kwargs)
@@ -98,17 +98,18 @@ def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | Non
     bound.arguments |= {"need_weights": False, "training": False}
     with observe_only() as observed:
         output, _ = torch_multi_head(*bound.args, **bound.kwargs)
-    if any(one.altered or one.muted is not None for one in observed):
-        weights = torch.cat([_all_weights(one.request) for one in observed])  # (B, h, L, S)
+    if any(captured.altered or captured.muted is not None for captured in observed):
+        weights = torch.cat([_all_weights(captured.request) for captured in observed])  # (B, h, L, S)
         return output, weights.mean(1) if bound.arguments["average_attn_weights"] else weights
     if not (kwargs.get("training", True) and bound.arguments["dropout_p"]):
         error = float((original[0].detach() - output.detach()).abs().max()) if output.numel() else 0.0
-        for tell in (tell for one in observed for tell in one.error_listeners):
-            tell(error)
+        for captured in observed:
+            for listener in captured.error_listeners:
+                listener(error)
     return original
 
 
 def _all_weights(request: Request) -> Tensor:
-    """The whole matrix (B, h, L, S), for a caller who asked for it."""
+    """Compute all weights (B, h, L, S), for a caller with need_weights=True."""
     _, h, L, S = request.sizes
     return WeightTile(request, range(L), range(S)).scores(slice(None), range(h)).softmax(-1).nan_to_num(0).to(request.query.dtype)

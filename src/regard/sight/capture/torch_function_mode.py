@@ -1,6 +1,6 @@
-"""A torch function mode that captures attention called by a directly imported name, and reports attention that cannot be read.
+"""A torch function mode that captures attention called by a directly imported name, and reports attention that cannot be captured.
 
-The mode is off inside torch's own Python functions, which is why `torch_calls` also replaces the names in torch.nn.functional.
+torch switches the mode off inside its own Python functions, which is why `torch_calls` also replaces the names in torch.nn.functional.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _PRODUCT = {
     Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm,
 }  # fmt: skip
 _SOFTMAX_SHAPE = "_regard_softmax"  # the attribute set on a tensor that came out of a softmax
-_opaque: dict[Any, bool] = {}  # functions met so far: is it an attention that gives no weights?
+_opaque: dict[Any, bool] = {}  # functions called so far: is it an attention whose weights are not accessible?
 
 
 class AttentionMode(TorchFunctionMode):
-    """Captures SDPA and multi-head attention, and reports every other attention the block's model makes."""
+    """Captures SDPA and multi-head attention, and reports every other attention that the block's model computes."""
 
     def __init__(self, block: ModelHooks) -> None:
         super().__init__()
@@ -44,16 +44,16 @@ class AttentionMode(TorchFunctionMode):
             return captured_multi_head(*args, **kwargs)
         result = func(*args, **kwargs)
         if _is_opaque_attention(func):
-            first = next((x for x in args if isinstance(x, Tensor)), None)
-            shape = () if first is None else tuple(first.shape)
-            advice = f"it calls {getattr(func, '__name__', func)}, which gives no weights; have it call {READABLE_CALLS}"
+            query = next((x for x in args if isinstance(x, Tensor)), None)
+            shape = () if query is None else tuple(query.shape)
+            advice = f"it calls {getattr(func, '__name__', func)}, which gives no weights; make it call {READABLE_CALLS}"
             self.block.report_missed(shape, advice)
         elif isinstance(result, Tensor):
             self._follow_softmax(func, args, kwargs, result)
         return result
 
     def _follow_softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
-        """A softmax over the last of four axes is attention; over the last of two or three it is if its result multiplies something."""
+        """Report a softmax that is attention: over the last of four axes, or of two or three if its result enters a matrix product."""
         if func in _SOFTMAX:
             dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if dim is None or dim % result.dim() != result.dim() - 1 or result.dim() < 2:
@@ -75,7 +75,7 @@ class AttentionMode(TorchFunctionMode):
 
 
 def _is_opaque_attention(func: Any) -> bool:
-    """Whether a function is an attention by its name: flex_attention, flash_attn's and xformers' operations, torch's fused ones."""
+    """Return whether a function's name says attention: flex_attention, operations of flash_attn and xformers, torch's fused ones."""
     opaque = _opaque.get(func)
     if opaque is None:
         name = str(getattr(func, "__name__", func)).lower()

@@ -1,9 +1,8 @@
-"""Capture the attention of transformers models, and run them on our kernels.
+"""Capture the attention of transformers models, and run them on regard's kernels.
 
-`register()` puts our attention into both of transformers' registries under the name "regard"; after that
-`model.set_attn_implementation("regard")` runs any model that follows its attention interface on our kernels, with symbolic masks. A
-`watch` block does the same while it is open, or (kernel="own") leaves the model's attention function as it is and observes its
-arguments and its output.
+`register()` adds "regard" to transformers' registries of attention and mask functions; then `model.set_attn_implementation("regard")`
+runs any model that uses the attention interface on regard's kernels, with symbolic masks. A `watch` block does the same while it is
+open, or (kernel="own") keeps the model's attention function and observes its arguments and its output.
 
 Axes: B batch, h heads, k key heads, L queries, S keys, d width.
 """
@@ -28,11 +27,11 @@ from .sdpa_arguments import SplitMask, sdpa_request, split_mask
 from .transformers_masks import MaskRule, mask
 
 NAME = "regard"
-_CAPTURED_ELSEWHERE = (NAME, "sdpa")  # ours by `attention` below, SDPA in torch
+_CAPTURED_ELSEWHERE = (NAME, "sdpa")  # by `attention` below and by `torch_calls`
 
 
 def register() -> None:
-    """Make the name "regard" known to transformers: `model.set_attn_implementation("regard")`, or `attn_implementation="regard"`."""
+    """Register the attention implementation "regard" with transformers, for `model.set_attn_implementation("regard")`."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attention)
@@ -54,7 +53,7 @@ def attention(
     s_aux: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Our kernels behind transformers' attention interface: query (B, h, L, d), key and value (B, k, S, d) → (B, L, h, d)."""
+    """Run transformers' attention interface on regard's kernels: query (B, h, L, d), key and value (B, k, S, d) → (B, L, h, d)."""
     call = _InterfaceCall(
         module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux
     )
@@ -79,10 +78,10 @@ class _InterfaceCall:
     sliding_window: int | None
     softcap: float | None
     s_aux: Tensor | None
-    none_is_causal: bool = True  # whether a causal module without a mask is causal: eager attention is told by its mask alone
+    none_is_causal: bool = True  # whether a causal module masks without attention_mask; False for eager, which reads its mask only
 
     def capture(self) -> CapturedAttention:
-        """The call as one attention, to be run by our kernels."""
+        """Return the call as a captured attention that runs on regard's kernels."""
         rule = self.attention_mask if isinstance(self.attention_mask, MaskRule) else None
         length = self._key_length(rule)
         key, value = self.key[:, :, :length], self.value[:, :, :length]
@@ -98,25 +97,25 @@ class _InterfaceCall:
             partial(execute, request),
             self.module,
             cross=cross if isinstance(cross, bool) else None,
-            query_start=rule.query_start if rule is not None and rule.looks_back else None,
+            query_start=rule.query_start if rule is not None and rule.is_causal else None,
             key_start=0 if rule is None else rule.key_start,
         )
 
     def _split_mask(self) -> SplitMask:
-        """The visible keys, where the mask is a tensor or none is given."""
+        """Return the mask and bias of a call whose attention_mask is a tensor or None."""
         L, S = self.query.shape[2], self.key.shape[2]
         if self.attention_mask is None:
             return SplitMask(self._causal_mask()) if self._unmasked_causal else SplitMask()
-        if self.attention_mask.dim() == 2:  # what flash kernels are given: 1 = keep
+        if self.attention_mask.dim() == 2:  # the padding mask of flash kernels: 1 = keep
             return SplitMask(padding(self.attention_mask.bool()) & (self._causal_mask() if self._causal else everything()))
         return split_mask(self.attention_mask[..., :S] if self.attention_mask.shape[-1] > S else self.attention_mask, L, S)
 
     def _key_length(self, rule: MaskRule | None) -> int:
-        """How many keys exist: a static cache has room for more, which no query sees."""
+        """Return how many keys are in use: a static cache is longer, and no query sees the rest."""
         L, S = self.query.shape[2], self.key.shape[2]
         if rule is not None:
             return min(rule.length, S)
-        return min(L, S) if self._unmasked_causal else S  # without a mask as SDPA reads it: the rest holds nothing yet
+        return min(L, S) if self._unmasked_causal else S  # as SDPA with is_causal: the cache beyond is still empty
 
     @property
     def _unmasked_causal(self) -> bool:
@@ -124,7 +123,7 @@ class _InterfaceCall:
 
     @property
     def _causal(self) -> bool:
-        """As transformers' SDPA reads it: what the call says, else the module, else yes."""
+        """Whether the call is causal, as in transformers' SDPA function: its argument, else the module's attribute, else True."""
         return bool(getattr(self.module, "is_causal", True) if self.is_causal is None else self.is_causal)
 
     def _causal_mask(self) -> Mask:
@@ -135,7 +134,7 @@ class _InterfaceCall:
 
 
 def patches() -> list[Callable[[], None]]:
-    """Our attention is registered for good (a name costs nothing); the look-up of attention functions is replaced for a while."""
+    """Register "regard", which stays registered, and replace the look-up of attention functions until the patch is undone."""
     if "transformers" not in sys.modules:
         return []
     from transformers import AttentionInterface
@@ -145,7 +144,7 @@ def patches() -> list[Callable[[], None]]:
 
 
 def _capturing(get_original: Callable[..., Any]) -> Callable[..., Any]:
-    """Transformers' look-up of an attention function, answering with one whose calls are captured."""
+    """Wrap transformers' look-up of attention functions so that calls of the function it returns are captured."""
 
     def get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
         function: Callable[..., Any] = get_original(self, attn_implementation, default)
@@ -168,14 +167,14 @@ def _captured_call(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> Any:
-    """The model's own attention function, its arguments captured as one attention."""
+    """Call the model's own attention function as a captured attention."""
 
     def original() -> Any:
         return function(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs)
 
     if not is_watched(module):
         return original()
-    optional = {what: kwargs.get(what) for what in ("is_causal", "position_bias", "sliding_window", "softcap", "s_aux")}
+    optional = {option: kwargs.get(option) for option in ("is_causal", "position_bias", "sliding_window", "softcap", "s_aux")}
     active_dropout = dropout if module.training else 0.0
     call = _InterfaceCall(
         module, query, key, value, attention_mask, active_dropout, scaling, **optional, none_is_causal=name != "eager"
@@ -195,32 +194,32 @@ def _captured_call(
 
 
 _lock = threading.Lock()
-_switched: dict[int, tuple[Any, str | None, int]] = {}  # config, its own implementation, how many blocks are open on it
+_switched: dict[int, tuple[Any, str | None, int]] = {}  # by id: config, its original implementation, number of open blocks
 
 
 @contextmanager
 def regard_attention(model: nn.Module) -> Iterator[None]:
-    """Switch the transformers models inside `model` to our attention, and back to their own at the end."""
+    """Run the transformers models inside `model` on regard's attention within the block."""
     configs = list(_configs(model))
     with _lock:
         for config in configs:
-            _, before, count = _switched.get(id(config), (config, config._attn_implementation_internal, 0))
-            _switched[id(config)] = (config, before, count + 1)
+            _, original, count = _switched.get(id(config), (config, config._attn_implementation_internal, 0))
+            _switched[id(config)] = (config, original, count + 1)
             config._attn_implementation_internal = NAME
     try:
         yield
     finally:
         with _lock:
             for config in configs:
-                _, before, count = _switched.pop(id(config))
+                _, original, count = _switched.pop(id(config))
                 if count > 1:
-                    _switched[id(config)] = (config, before, count - 1)
+                    _switched[id(config)] = (config, original, count - 1)
                 else:
-                    config._attn_implementation_internal = before
+                    config._attn_implementation_internal = original
 
 
 def _configs(model: nn.Module) -> Iterator[Any]:
-    """The configs of every transformers model in `model` whose attention can be switched."""
+    """Iterate over the configs of all transformers models in `model` whose attention implementation can be set."""
     if "transformers" not in sys.modules:
         return
     from transformers import PreTrainedModel

@@ -1,4 +1,4 @@
-"""Transformers' attention masks as regard masks: our function behind its mask interface, and what it hands to our attention.
+"""Attention masks of transformers as regard masks: the mask function we register, and the object it passes to our attention function.
 
 Axes: B batch, L queries, S keys.
 """
@@ -15,17 +15,17 @@ from ...masks import Mask, causal, dense, documents, everything, padding, window
 
 
 class MaskRule(Tensor):
-    """What our mask function hands to our attention function: a regard mask, and the positions of queries and keys.
+    """A regard mask with the positions of queries and keys, as our mask function passes it to our attention function.
 
-    To transformers it is a prepared mask, a tensor (B, 1, L, S) it passes on; it has no contents. Slicing does nothing (the attention
-    function fits it to its keys), and a model that computes with its masks gets an error that says to keep its own kernel.
+    For transformers it is a tensor (B, 1, L, S), without contents, that it passes on. Slicing returns it unchanged (the attention
+    function cuts it to its keys), and arithmetic with it is an error that advises `kernel="own"`.
     """
 
     mask: Mask | None
     query_start: int
     key_start: int
-    length: int  # keys that exist; a static cache has room for more
-    looks_back: bool  # no query sees keys after its own position
+    length: int  # keys in use; a static cache is longer
+    is_causal: bool  # keys after a query's own position are hidden
 
     @staticmethod
     def make(
@@ -36,10 +36,11 @@ class MaskRule(Tensor):
         query_start: int,
         key_start: int,
         length: int,
-        looks_back: bool,
+        is_causal: bool,
     ) -> MaskRule:
+        """Create a mask of this shape (B, 1, L, S)."""
         rule: MaskRule = Tensor._make_subclass(MaskRule, torch.zeros((), dtype=torch.bool, device=device).expand(shape))
-        rule.mask, rule.query_start, rule.key_start, rule.length, rule.looks_back = mask, query_start, key_start, length, looks_back
+        rule.mask, rule.query_start, rule.key_start, rule.length, rule.is_causal = mask, query_start, key_start, length, is_causal
         return rule
 
     def __getitem__(self, index: Any) -> MaskRule:
@@ -56,7 +57,7 @@ class MaskRule(Tensor):
         name = getattr(func, "__name__", "")
         if name not in _READ_ONLY:
             raise NotImplementedError(
-                f"this model computes with its attention mask ({name}), which is a rule here; use watch(model, kernel='own')"
+                f"this model computes with its attention mask ({name}), which is symbolic here; use watch(model, kernel='own')"
             )
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
@@ -89,16 +90,16 @@ def mask(
     device: torch.device | str = "cpu",
     **kwargs: Any,
 ) -> MaskRule:
-    """Our mask behind transformers' mask interface: symbolic for the patterns it knows, a matrix only for one it cannot read."""
+    """Mask function of transformers' interface: a symbolic mask for known mask functions, a dense one for any other."""
     query_start, key_start = int(q_offset), int(kv_offset)
     pattern = _read_mask_function(mask_function, query_start, key_start, q_length)
-    looks_back = pattern is not None and pattern.looks_back
-    length = min(kv_length, query_start + q_length - key_start) if looks_back else kv_length
-    if pattern is not None and (not looks_back or length - q_length == query_start - key_start):
+    is_causal = pattern is not None and pattern.is_causal
+    length = min(kv_length, query_start + q_length - key_start) if is_causal else kv_length
+    if pattern is not None and (not is_causal or length - q_length == query_start - key_start):
         visible = pattern.build(length)
     else:
-        visible = dense(_matrix(mask_function, batch_size, q_length, kv_length, query_start, key_start, use_vmap, device))
-        looks_back, length = False, kv_length
+        visible = dense(_dense_mask(mask_function, batch_size, q_length, kv_length, query_start, key_start, use_vmap, device))
+        is_causal, length = False, kv_length
     if attention_mask is not None:
         visible = _and_padding(visible, attention_mask, key_start, length)
     return MaskRule.make(
@@ -108,21 +109,21 @@ def mask(
         query_start=query_start,
         key_start=key_start,
         length=length,
-        looks_back=looks_back,
+        is_causal=is_causal,
     )
 
 
 def _and_padding(visible: Mask, attention_mask: Tensor, key_start: int, length: int) -> Mask:
-    """Hide the padding of a 2-D attention mask (B, S), 1 = keep; positions it does not reach are hidden too."""
+    """Combine a mask with a 2-D attention mask (B, S), 1 = keep; keys beyond its end are hidden too."""
     keep = attention_mask.bool()[:, key_start : key_start + length]
     keep = nn.functional.pad(keep, (0, length - keep.shape[1])) if keep.shape[1] < length else keep
     return visible if bool(keep.all()) else visible & padding(keep)
 
 
-def _matrix(
+def _dense_mask(
     function: Any, batch: int, queries: int, keys: int, query_start: int, key_start: int, use_vmap: bool, device: torch.device | str
 ) -> Tensor:
-    """A mask function evaluated at every pair, (B, 1, L, S) bool."""
+    """Evaluate a mask function at every pair of query and key, (B, 1, L, S) bool."""
     from transformers.masking_utils import sdpa_mask
 
     visible: Tensor = sdpa_mask(
@@ -133,46 +134,46 @@ def _matrix(
 
 
 class _Pattern(NamedTuple):
-    """A mask function of transformers that we know."""
+    """A known mask function of transformers as a regard mask."""
 
-    build: Callable[[int], Mask]  # the mask for a number of keys
-    looks_back: bool
+    build: Callable[[int], Mask]  # from the number of keys
+    is_causal: bool
 
 
 def _read_mask_function(function: Any, query_start: int, key_start: int, queries: int) -> _Pattern | None:
-    """Recognise a mask function of transformers by its name and what it closes over; None if it is not one we know."""
+    """Recognise a mask function of transformers by its name, and read its closure variables; None for an unknown function."""
     name = getattr(function, "__qualname__", "")
-    inside = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ()), strict=True)) if name else {}
+    variables = dict(zip(function.__code__.co_freevars, (c.cell_contents for c in function.__closure__ or ()), strict=True)) if name else {}
     if name == "causal_mask_function":
         return _Pattern(lambda S: causal(), True)
     if name == "bidirectional_mask_function":
         return _Pattern(lambda S: everything(), False)
     if name == "sliding_window_overlay.<locals>.inner_mask":
-        return _Pattern(lambda S: window(int(inside["sliding_window"]) - 1, None), False)
+        return _Pattern(lambda S: window(int(variables["sliding_window"]) - 1, None), False)
     if name == "sliding_window_bidirectional_overlay.<locals>.inner_mask":
-        return _Pattern(lambda S: window(int(inside["sliding_window"]), int(inside["sliding_window"])), False)
+        return _Pattern(lambda S: window(int(variables["sliding_window"]), int(variables["sliding_window"])), False)
     if name == "packed_sequence_mask_function.<locals>.inner_mask" and query_start == key_start == 0:
-        return _Pattern(lambda S: documents(inside["packed_sequence_mask"]), False)
+        return _Pattern(lambda S: documents(variables["packed_sequence_mask"]), False)
     if name == "chunked_overlay.<locals>.inner_mask":
-        return _chunks(inside["left_padding"].view(-1, 1), int(inside["chunk_size"]), query_start, key_start, queries)
+        return _chunks(variables["left_padding"].view(-1, 1), int(variables["chunk_size"]), query_start, key_start, queries)
     if name == "and_masks.<locals>.and_mask":
-        return _all_of([_read_mask_function(part, query_start, key_start, queries) for part in inside["mask_functions"]])
+        return _all_of([_read_mask_function(part, query_start, key_start, queries) for part in variables["mask_functions"]])
     return None
 
 
 def _chunks(left_padding: Tensor, size: int, query_start: int, key_start: int, queries: int) -> _Pattern:
-    """Chunked attention: a query sees the keys of its own chunk."""
-    query_at = torch.arange(query_start, query_start + queries, device=left_padding.device)
+    """Return chunked attention: a query sees the keys of its own chunk."""
+    query_position = torch.arange(query_start, query_start + queries, device=left_padding.device)
 
     def build(S: int) -> Mask:
-        key_at = torch.arange(key_start, key_start + S, device=left_padding.device)
-        return documents((query_at - left_padding) // size, (key_at - left_padding) // size)
+        key_position = torch.arange(key_start, key_start + S, device=left_padding.device)
+        return documents((query_position - left_padding) // size, (key_position - left_padding) // size)
 
     return _Pattern(build, False)
 
 
 def _all_of(parts: list[_Pattern | None]) -> _Pattern | None:
-    """The intersection of several patterns; None if one of them is not known."""
+    """Return the intersection of several patterns; None if one of them is unknown."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -183,4 +184,4 @@ def _all_of(parts: list[_Pattern | None]) -> _Pattern | None:
             joined = joined & part.build(S)
         return joined
 
-    return _Pattern(build, any(part.looks_back for part in known))
+    return _Pattern(build, any(part.is_causal for part in known))

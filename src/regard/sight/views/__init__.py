@@ -1,6 +1,6 @@
-"""How a sighting is shown: the interactive page (file and notebook), figures by matplotlib, a terminal.
+"""Views of a sighting: the interactive HTML page (file and notebook), matplotlib figures, terminal text.
 
 `report` builds the page from `payload` (the data) and `static/` (JavaScript and CSS); `alignment` is the page of a translation's
 alignment. `figures`, `word_figures` and `difference` draw with matplotlib, `terminal` in text. `heatmaps` and `token_texts` prepare
-what all of them draw; `token_display` turns a tokenizer's tokens into readable pieces.
+the data that all of them draw; `token_display` turns a tokenizer's tokens into readable text.
 """

@@ -1,4 +1,4 @@
-"""The alignment of a translation as one interactive page: a heat map, and two rows of words joined by lines.
+"""The alignment of a translation as an interactive HTML page: a heat map, and two rows of words joined by lines.
 
 Axes: T target words (queries), S source words (keys).
 """
@@ -16,7 +16,7 @@ from .report import page
 def alignment_html(
     weights: Tensor, target: Sequence[str], source: Sequence[str], *, title: str = "", lang: str | None = None, theme: str | None = None
 ) -> str:
-    """A self-contained page for weights (T, S), each row a target word's attention over the source words.
+    """Return a self-contained HTML page that shows weights (T, S): each row is a target word's attention over the source words.
 
     >>> import torch
     >>> text = alignment_html(torch.tensor([[0.9, 0.1], [0.1, 0.9]]), ["I", "love"], ["我", "爱"], title="我爱")

@@ -1,4 +1,4 @@
-"""A figure of two sightings: second minus first, blue where weight was lost, orange where it was gained, white where nothing changed.
+"""A figure that compares two sightings: second minus first, blue for less weight, orange for more, white for no change.
 
 Axes: h heads, R × C cells of a pooled map.
 """
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def difference(
     comparison: Comparison, layer: int | None = None, head: int | None = None, *, call: int = 0, batch: int = 0, title: str | None = None
 ) -> Figure:
-    """One head's difference, or, without layer and head, the sixteen heads that differ most, each under its name.
+    """Draw one head's difference, or, without layer and head, those of the sixteen heads that differ most.
 
-    The scale is symmetric and the same in all of them: zero is the background.
+    All heads share one symmetric colour scale; zero is the background.
     """
     if (layer is None) != (head is None):
-        raise ValueError("give layer and head together, or neither for the heads that differ most")
+        raise ValueError(f"layer={layer} and head={head}: give layer and head together, or neither for the heads that differ most")
     if layer is not None and head is not None:
         chosen = [row for row in comparison.rows if (row["layer"], row["call"], row["head"]) == (layer, call, head)]
         if not chosen:
@@ -35,22 +35,22 @@ def difference(
     else:
         chosen = [row for row in comparison.largest(len(comparison.rows)) if row["apart"] is not None][:16]
     if not chosen or any(row["apart"] is None for row in chosen):
-        raise ValueError("there are no maps to subtract: both sightings need pooled maps of the same size, readings=[Pooled(64, 64)]")
+        raise ValueError("no maps to subtract: watch both texts with readings=[Pooled(64, 64)], which gives pooled maps of the same size")
     maps = [_map(comparison, row, batch) for row in chosen]
     top = max(float(cells.abs().max()) for cells in maps) or 1.0
-    across = min(len(maps), 4)
-    down = -(-len(maps) // across)
+    columns = min(len(maps), 4)
+    rows = -(-len(maps) // columns)
     with house_style([title or ""]):
-        figure = blank(3.35 if len(maps) == 1 else 6.9, 3.35 if len(maps) == 1 else 0.6 + 1.7 * down)
-        axes = figure.subplots(down, across, squeeze=False)
+        figure = blank(3.35 if len(maps) == 1 else 6.9, 3.35 if len(maps) == 1 else 0.6 + 1.7 * rows)
+        axes = figure.subplots(rows, columns, squeeze=False)
         image = None
-        for one in axes.flat[len(maps) :]:
-            one.axis("off")
-        for one, row, cells in zip(axes.flat, chosen, maps, strict=False):
-            image = one.imshow(cells.cpu().numpy(), cmap=_ramp(), vmin=-top, vmax=top, aspect="auto", rasterized=cells.numel() > 4096)
-            one.set_xticks([])
-            one.set_yticks([])
-            one.set_title(f"layer {row['layer']} · head {row['head']}   apart {row['apart']:.2f}", fontsize=6.5, fontweight="normal")
+        for axis in axes.flat[len(maps) :]:
+            axis.axis("off")
+        for axis, row, cells in zip(axes.flat, chosen, maps, strict=False):
+            image = axis.imshow(cells.cpu().numpy(), cmap=_ramp(), vmin=-top, vmax=top, aspect="auto", rasterized=cells.numel() > 4096)
+            axis.set_xticks([])
+            axis.set_yticks([])
+            axis.set_title(f"layer {row['layer']} · head {row['head']}   apart {row['apart']:.2f}", fontsize=6.5, fontweight="normal")
         axes[0, 0].set_ylabel("query")
         axes[-1, 0].set_xlabel("key")
         legend(figure, image, axes.ravel().tolist(), "change")
@@ -61,7 +61,7 @@ def difference(
 def _map(comparison: Comparison, row: dict[str, Any], batch: int) -> Tensor:
     cells = comparison.pooled[row["layer"], row["call"]]
     if not -cells.shape[0] <= batch < cells.shape[0]:
-        raise IndexError(f"batch {batch} asked of {cells.shape[0]}")
+        raise IndexError(f"batch is {batch}; the sightings hold {cells.shape[0]} batch items, 0 … {cells.shape[0] - 1}")
     return cells[batch, row["place"]].float()
 
 

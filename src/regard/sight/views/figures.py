@@ -1,6 +1,6 @@
-"""Figures of a sighting by matplotlib, as SVG, PDF or PNG: all heads of a model, or the pattern of one head.
+"""Matplotlib figures of a sighting, as SVG, PDF or PNG: all heads of a model, or the weights of one head.
 
-Text stays text, a figure is one column of a paper wide (3.35 in) or two (6.9 in), and each carries its proof in small print.
+Text is stored as text, a figure is one column of a paper wide (3.35 in) or two (6.9 in), and shows its proof in small print.
 Axes: h heads, L queries, S keys.
 """
 
@@ -17,7 +17,7 @@ from regard.colours import hexadecimal, ink
 from regard.plotting import blank, finish, house_style, legend, plain, ramp, ruler, save_figure
 
 from .heatmaps import RECOMPUTED_WEIGHTS, hidden_cells, map_cells
-from .token_display import Piece
+from .token_display import DisplayToken
 from .token_texts import TokenTexts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Scale = Literal["linear", "log", "rank"]
 WIDTHS = {1: 3.35, 2: 6.9}  # inches of one and two columns of a paper
-_LABELS = 40  # tokens an axis can name; beyond, it is numbered
+_LABELLED_TOKENS = 40  # most tokens written on an axis; longer axes show positions
 
 
 def heads(
@@ -40,10 +40,10 @@ def heads(
     columns: int = 2,
     title: str | None = None,
 ) -> Figure:
-    """Every layer and head as a thumbnail: layers down, heads across."""
+    """Draw every layer and head as a thumbnail: layers down, heads across."""
     calls = [seen for seen in sighting if seen.call == call] or list(sighting)
     if not calls:
-        raise ValueError("the sighting is empty: nothing was seen; run the model inside the `with regard.watch(model)` block")
+        raise ValueError("the sighting is empty; run the model inside the `with regard.watch(model)` block")
     most_heads = max(len(seen.head_ids) for seen in calls)
     side = WIDTHS[columns] * 0.92 / most_heads
     with house_style([title or sighting.model]):
@@ -52,16 +52,16 @@ def heads(
         image = None
         for row, seen in zip(grid, calls, strict=True):
             cells = map_cells(seen, batch, 128, recompute=RECOMPUTED_WEIGHTS // len(calls))
-            for place, axes in enumerate(row):
-                if place >= len(seen.head_ids) or cells is None:
+            for position, axes in enumerate(row):
+                if position >= len(seen.head_ids) or cells is None:
                     axes.axis("off")
                     continue
-                image = _draw(axes, cells[place], _hidden(seen, cells[place], batch, place), scale, form)
+                image = _draw(axes, cells[position], _hidden(seen, cells[position], batch, position), scale, form)
                 axes.set_xticks([])
                 axes.set_yticks([])
                 if row is grid[0]:
-                    axes.set_title(str(seen.head_ids[place]), fontweight="normal", fontsize=6.5, loc="center", pad=2)
-                if place == 0:
+                    axes.set_title(str(seen.head_ids[position]), fontweight="normal", fontsize=6.5, loc="center", pad=2)
+                if position == 0:
                     axes.set_ylabel(str(seen.layer), rotation=0, ha="right", va="center", fontsize=6.5, labelpad=4)
         if image is None:
             raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
@@ -83,24 +83,27 @@ def pattern(
     numbers: bool | None = None,
     title: str | None = None,
 ) -> Figure:
-    """One head: queries down and keys across, or in column form the other way round; with its words where they fit."""
+    """Draw one head's weights, queries down and keys across (form="row") or the other way round ("column").
+
+    Axes show tokens where they fit, cells their weights where there are few (or `numbers` says so).
+    """
     seen = sighting.find(layer, call)
-    place = seen.head(head).seen.head_ids.index(head)
+    position = seen.head(head).seen.head_ids.index(head)
     texts = TokenTexts(sighting, batch)
     queries, keys = texts.of(seen, "query"), texts.of(seen, "key")
     maps = map_cells(seen, batch, 1024 if max(len(queries), len(keys)) <= 1024 else 512, (head,))
     if maps is None:
         raise ValueError(
-            f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(256, 256)] or keep=True"
+            f"layer {layer} has neither a pooled map nor queries and keys; watch with readings=[Pooled(256, 256)] or keep=True"
         )
     cells = maps[0]
-    down, across = (queries, keys) if form == "row" else (keys, queries)
-    longest = max(len(down), len(across))
+    row_tokens, column_tokens = (queries, keys) if form == "row" else (keys, queries)
+    longest = max(len(row_tokens), len(column_tokens))
     with house_style([p.label for p in (*queries, *keys)] + [title or ""]):
-        figure = blank(WIDTHS[columns], _pattern_height(WIDTHS[columns], len(down), len(across)))
+        figure = blank(WIDTHS[columns], _pattern_height(WIDTHS[columns], len(row_tokens), len(column_tokens)))
         axes = figure.subplots()
-        image = _draw(axes, cells, _hidden(seen, cells, batch, place), scale, form, size=(len(queries), len(keys)))
-        _label_axes(axes, down, across, form, WIDTHS[columns])
+        image = _draw(axes, cells, _hidden(seen, cells, batch, position), scale, form, size=(len(queries), len(keys)))
+        _label_axes(axes, row_tokens, column_tokens, form, WIDTHS[columns])
         exact = tuple(cells.shape) == (len(queries), len(keys))
         if exact and (numbers if numbers is not None else longest <= 12):
             _write_numbers(axes, cells if form == "row" else cells.mT, image)
@@ -109,26 +112,26 @@ def pattern(
     return figure
 
 
-def _pattern_height(width: float, down: int, across: int) -> float:
-    """Inches that give square cells where that is neither too flat nor too tall."""
-    ratio = min(max(down / max(across, 1), 0.25), 2.2)
-    named = max(down, across) <= _LABELS
-    return min(0.75 + (width - 0.9) * ratio + (0.35 if named else 0), 9.2)
+def _pattern_height(width: float, rows: int, columns: int) -> float:
+    """Return the height in inches that makes cells square, within bounds."""
+    ratio = min(max(rows / max(columns, 1), 0.25), 2.2)
+    labelled = max(rows, columns) <= _LABELLED_TOKENS
+    return min(0.75 + (width - 0.9) * ratio + (0.35 if labelled else 0), 9.2)
 
 
-def _label_axes(axes: Any, down: Sequence[Piece], across: Sequence[Piece], form: str, width: float) -> None:
-    """Name rows and columns: by their words where there are few, slanted where they are crowded; else by their numbers."""
+def _label_axes(axes: Any, rows: Sequence[DisplayToken], columns: Sequence[DisplayToken], form: str, width: float) -> None:
+    """Label rows and columns: with their tokens if there are few, slanted if they are crowded, else with positions."""
     axes.xaxis.tick_top()
-    longest = max(len(down), len(across))
-    if longest <= _LABELS:
+    longest = max(len(rows), len(columns))
+    if longest <= _LABELLED_TOKENS:
         font: dict[str, Any] = {"fontsize": 7 if longest <= 24 else 5.5}
-        measure, room = ruler(), (width - 1) / max(len(across), 1)
-        crowded = max(measure(p.label) for p in across) > room
+        text_width, column_width = ruler(), (width - 1) / max(len(columns), 1)
+        crowded = max(text_width(token.label) for token in columns) > column_width
         slant: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if crowded else {}
-        axes.set_xticks(range(len(across)), [plain(p.label) for p in across], **slant, **font)
-        axes.set_yticks(range(len(down)), [plain(p.label) for p in down], **font)
+        axes.set_xticks(range(len(columns)), [plain(token.label) for token in columns], **slant, **font)
+        axes.set_yticks(range(len(rows)), [plain(token.label) for token in rows], **font)
     else:
-        for set_ticks, n in ((axes.set_xticks, len(across)), (axes.set_yticks, len(down))):
+        for set_ticks, n in ((axes.set_xticks, len(columns)), (axes.set_yticks, len(rows))):
             set_ticks(range(0, n, _tick_step(n)))
     axes.set_ylabel("query" if form == "row" else "key")
     axes.set_xlabel("key" if form == "row" else "query")
@@ -136,19 +139,19 @@ def _label_axes(axes: Any, down: Sequence[Piece], across: Sequence[Piece], form:
 
 
 def write_figure(sighting: Sighting, path: str | Path, *, layer: int | None = None, head: int | None = None, batch: int = 0) -> Path:
-    """Write every head of a sighting, or with layer and head one of them, as .svg, .pdf or .png."""
+    """Save a figure of all heads of a sighting, or with layer and head of one of them, as .svg, .pdf or .png."""
     if (layer is None) != (head is None):
-        raise ValueError(f"layer={layer} and head={head}: give both for one head's pattern, neither for all heads")
+        raise ValueError(f"layer={layer} and head={head}: give both for one head, neither for all heads")
     figure = heads(sighting, batch=batch) if layer is None or head is None else pattern(sighting, layer, head, batch=batch)
     return save_figure(figure, path)
 
 
 def _draw(axes: Any, cells: Tensor, hidden: Tensor | None, scale: Scale, form: str, size: tuple[int, int] | None = None) -> Any:
-    """Draw a map as an image; masked cells are transparent so that the hatch behind them shows."""
+    """Draw a map as an image; masked cells are transparent, so that a hatched background shows through."""
     import numpy as np
 
-    shown, norm = _scaled(cells.double(), scale)
-    data = np.ma.array(shown.cpu().numpy(), mask=False if hidden is None else hidden.cpu().numpy())
+    values, norm = _scaled(cells.double(), scale)
+    data = np.ma.array(values.cpu().numpy(), mask=False if hidden is None else hidden.cpu().numpy())
     L, S = size or tuple(cells.shape[-2:])
     if form == "column":
         data, L, S = data.T, S, L
@@ -161,7 +164,7 @@ def _draw(axes: Any, cells: Tensor, hidden: Tensor | None, scale: Scale, form: s
 
 
 def _scaled(cells: Tensor, scale: Scale) -> tuple[Tensor, Any]:
-    """The values to draw, and their normalisation to colours. Rank is the share of this figure's cells that are lighter or equal."""
+    """Return the values to draw and their normalisation. A cell's rank is the fraction of positive cells that are not larger."""
     from matplotlib.colors import LogNorm, Normalize
 
     if scale == "rank":
@@ -171,20 +174,20 @@ def _scaled(cells: Tensor, scale: Scale) -> tuple[Tensor, Any]:
     if scale == "log":
         return cells.clamp(min=1e-4), LogNorm(1e-4, 1)
     if scale != "linear":
-        raise ValueError(f"scale={scale!r} is not known; use linear, log or rank")
+        raise ValueError(f"scale is {scale!r}; use linear, log or rank")
     return cells, Normalize(0, 1)
 
 
 def _tick_step(n: int) -> int:
-    """A round number of positions from one tick to the next, for about six ticks."""
+    """Return a round distance between ticks, for about six ticks."""
     rough = int("1" + "0" * (len(str(n // 6)) - 1))
     return next(rough * m for m in (1, 2, 5, 10) if rough * m * 6 >= n)
 
 
-def _hidden(seen: Seen, cells: Tensor, batch: int, place: int) -> Tensor | None:
-    """Which cells of a map are masked, (R, C) bool; None if none is."""
+def _hidden(seen: Seen, cells: Tensor, batch: int, position: int) -> Tensor | None:
+    """Return which cells of the map of the head at this position are masked, (R, C) bool; None if none is."""
     R, C = cells.shape[-2:]
-    hidden = hidden_cells(seen.mask, len(seen.query_pos), len(seen.key_pos), R, C, batch=batch, head=seen.head_ids[place])
+    hidden = hidden_cells(seen.mask, len(seen.query_pos), len(seen.key_pos), R, C, batch=batch, head=seen.head_ids[position])
     return None if hidden is None else hidden.to(cells.device) & (cells == 0)
 
 

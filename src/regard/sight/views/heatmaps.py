@@ -1,4 +1,4 @@
-"""Heat maps of heads: exact weights where the text is short, pooled ones where it is long, and which cells are masked.
+"""Heat maps of heads: exact weights for short texts, pooled weights for long ones, and which cells are masked.
 
 Axes: h heads, L queries, S keys, R × C cells of a map.
 """
@@ -15,12 +15,12 @@ from regard.masks import Mask
 if TYPE_CHECKING:
     from ..sighting import Seen
 
-_ENTRIES = 1 << 22  # weights of a pattern recomputed at once
-RECOMPUTED_WEIGHTS = 1 << 28  # how many are recomputed for finer maps: a few seconds
+_STRIP_WEIGHTS = 1 << 22  # weights recomputed at once
+RECOMPUTED_WEIGHTS = 1 << 28  # most weights recomputed for finer maps: a few seconds
 
 
 def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: int = 0, head: int = 0) -> Tensor | None:
-    """Which cells of an R × C map of an L × S pattern are wholly masked, bool (R, C); None where none is or it is not known.
+    """Return which cells of an R × C map of L × S weights are completely masked, bool (R, C); None if none is or it is unknown.
 
     >>> from regard import causal
     >>> hidden_cells(causal(), 4, 4, 2, 2).int().tolist()
@@ -50,20 +50,20 @@ def hidden_cells(mask: Mask | None, L: int, S: int, R: int, C: int, *, batch: in
     return hidden if bool(hidden.any()) else None
 
 
-def pool(pattern: Tensor, R: int, C: int) -> Tensor:
-    """(…, L, S) to (…, R, C): each cell the mass its queries put on its keys, a mean over queries; rows keep their sum."""
-    *lead, L, S = pattern.shape
+def pool(weights: Tensor, R: int, C: int) -> Tensor:
+    """Pool weights (…, L, S) to (…, R, C): a cell is the sum over its keys, averaged over its queries, so rows keep their sum."""
+    *lead, L, S = weights.shape
     if (L, S) == (R, C):
-        return pattern
-    across = torch.arange(S, device=pattern.device) * C // S
-    down = torch.arange(L, device=pattern.device) * R // L
-    narrow = pattern.new_zeros(*lead, L, C).index_add_(-1, across, pattern)
-    small = pattern.new_zeros(*lead, R, C).index_add_(-2, down, narrow)
-    return small / torch.bincount(down, minlength=R).to(small.dtype).unsqueeze(-1)
+        return weights
+    map_column = torch.arange(S, device=weights.device) * C // S
+    map_row = torch.arange(L, device=weights.device) * R // L
+    by_column = weights.new_zeros(*lead, L, C).index_add_(-1, map_column, weights)
+    pooled = weights.new_zeros(*lead, R, C).index_add_(-2, map_row, by_column)
+    return pooled / torch.bincount(map_row, minlength=R).to(pooled.dtype).unsqueeze(-1)
 
 
 def exact_weights(seen: Seen, batch: int, heads: tuple[int, ...] | None = None) -> Tensor | None:
-    """The whole pattern (h, L, S) of some heads where it is still known: a pooled map as fine as it, or kept queries and keys."""
+    """Return the weights (h, L, S) of some heads: from a pooled reading of full size or kept queries and keys; None without either."""
     heads = seen.head_ids if heads is None else heads
     pooled = seen.readings.get("pooled")
     if pooled is not None and tuple(pooled.shape[-2:]) == (len(seen.query_pos), len(seen.key_pos)):
@@ -76,15 +76,16 @@ def exact_weights(seen: Seen, batch: int, heads: tuple[int, ...] | None = None) 
 def map_cells(
     seen: Seen, batch: int, side: int, heads: tuple[int, ...] | None = None, *, recompute: int = RECOMPUTED_WEIGHTS
 ) -> Tensor | None:
-    """Pooled maps (h, R, C) of some heads, R and C at most `side`: recomputed from kept queries and keys where that is finer than the
-    reading and there are at most `recompute` weights to compute. None where there is neither.
+    """Return pooled maps (h, R, C) of some heads, R and C at most `side`; None without a pooled reading and kept queries and keys.
+
+    Maps finer than the pooled reading are recomputed from kept queries and keys, if that takes at most `recompute` weights.
     """
     heads = seen.head_ids if heads is None else heads
     L, S = len(seen.query_pos), len(seen.key_pos)
     R, C = min(side, L), min(side, S)
     pooled = seen.readings.get("pooled")
-    fine = pooled is not None and pooled.shape[-2] >= R and pooled.shape[-1] >= C
-    if not fine and seen.kept is not None and len(heads) * L * S <= recompute:
+    fine_enough = pooled is not None and pooled.shape[-2] >= R and pooled.shape[-1] >= C
+    if not fine_enough and seen.kept is not None and len(heads) * L * S <= recompute:
         return torch.stack([_from_tiles(seen, batch, head, L, S, R, C) for head in heads])
     if pooled is None:
         return None
@@ -93,19 +94,19 @@ def map_cells(
 
 
 def _from_tiles(seen: Seen, batch: int, head: int, L: int, S: int, R: int, C: int) -> Tensor:
-    """One map (R, C), a strip of whole map rows at a time."""
+    """Recompute one map (R, C), a few of its rows at a time."""
     strips, row = [], 0
     while row < R:
         stop = row + 1
         first = -(-row * L // R)  # query i belongs to map row i·R // L
-        while stop < R and (-(-(stop + 1) * L // R) - first) * S <= _ENTRIES:
+        while stop < R and (-(-(stop + 1) * L // R) - first) * S <= _STRIP_WEIGHTS:
             stop += 1
         last = -(-stop * L // R)
         weights = seen.head(head).tile(rows=slice(first, last), batch=batch)
-        down = torch.arange(first, last, device=weights.device) * R // L - row
-        across = torch.arange(S, device=weights.device) * C // S
-        narrow = weights.new_zeros(last - first, C).index_add_(-1, across, weights)
-        strip = weights.new_zeros(stop - row, C).index_add_(0, down, narrow)
-        strips.append(strip / torch.bincount(down, minlength=stop - row).to(strip.dtype).unsqueeze(-1))
+        map_row = torch.arange(first, last, device=weights.device) * R // L - row
+        map_column = torch.arange(S, device=weights.device) * C // S
+        by_column = weights.new_zeros(last - first, C).index_add_(-1, map_column, weights)
+        strip = weights.new_zeros(stop - row, C).index_add_(0, map_row, by_column)
+        strips.append(strip / torch.bincount(map_row, minlength=stop - row).to(strip.dtype).unsqueeze(-1))
         row = stop
     return torch.cat(strips)

@@ -1,9 +1,9 @@
 """A sighting as one compact JSON object: the data of the report page, the notebook view and the studio.
 
-Numbers go into one binary blob (gzip, base64) and the JSON says where: ``[offset, length, type]``. A text short enough keeps its exact
-weights (float32); a long one keeps 8-bit pooled maps and the heaviest keys of every row.
+Arrays are stored in one binary blob (gzip, base64); the JSON refers to them by ``[offset, length, type]``. A short text keeps its exact
+weights (float32), a long one 8-bit pooled maps and the keys with the largest weights of every row.
 
-Axes: h heads, L queries, S keys, R × C cells of a pooled map, k heaviest keys.
+Axes: h heads, L queries, S keys, R × C cells of a pooled map, k largest weights of a row.
 """
 
 from __future__ import annotations
@@ -23,53 +23,57 @@ from regard.choices import Softmax
 from regard.masks import Mask
 
 from .heatmaps import RECOMPUTED_WEIGHTS, exact_weights, hidden_cells, map_cells
-from .token_display import Piece
-from .token_texts import TokenTexts, pieces_json
+from .token_display import DisplayToken
+from .token_texts import TokenTexts, tokens_json
 
 if TYPE_CHECKING:
     from ..proof import Proof
     from ..sighting import Seen, Sighting
 
 FORMAT = 1
-EXACT_BYTES = 8_000_000  # weights of all heads together, as float32; above it the page keeps maps and heaviest keys
-BLOB_BYTES = 11_000_000  # base64 makes 14.7 MB of it, before gzip
+EXACT_BYTES = 8_000_000  # limit of the float32 weights of all heads; above it the page gets maps and top keys
+BLOB_BYTES = 11_000_000  # limit before gzip; 14.7 MB as base64
 _MAP_BYTES = 4_000_000
-_PLAIN = 512  # tokens up to which a per-token reading is kept as it is
-_TRACK = 4096  # points a per-token reading keeps in a long text
+_FLOAT_TOKENS = 512  # most tokens for which a per-token reading is stored as float32
+_MAX_POINTS = 4096  # of a per-token reading of a longer text
 
 Ref = list[int | str]
 
 
 class Blob:
-    """Arrays laid end to end, each beginning at a multiple of four bytes."""
+    """Concatenated arrays, each aligned to four bytes."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._known: dict[bytes, Ref] = {}
+        self._refs: dict[bytes, Ref] = {}
         self.size = 0
 
     def add(self, array: np.ndarray[Any, Any], kind: str) -> Ref:
-        """Where the array now is. kind: f4, u1, u2, or p2/p4 (u2/u4 by byte planes, which compress better). Equal arrays are kept once."""
+        """Append an array, unless an equal one is stored already, and return its reference.
+
+        kind: f4, u1, u2, or p2/p4 (u2/u4 stored as byte planes, which compress better).
+        """
         if kind in ("p2", "p4"):
             width = int(kind[1])
             data = np.ascontiguousarray(array.astype(f"<u{width}").reshape(-1, 1).view(np.uint8).T).tobytes()
         else:
             data = np.ascontiguousarray(array.astype("<" + kind)).tobytes()
-        if (known := self._known.get(data)) is not None and known[2] == kind:
-            return known
+        if (stored := self._refs.get(data)) is not None and stored[2] == kind:
+            return stored
         ref: Ref = [self.size, int(array.size), kind]
         padding = -len(data) % 4
         self._parts += [data, b"\0" * padding]
-        self._known[data] = ref
+        self._refs[data] = ref
         self.size += len(data) + padding
         return ref
 
     def text(self) -> str:
+        """Return all arrays, compressed, as base64 text."""
         return base64.b64encode(gzip.compress(b"".join(self._parts), 6, mtime=0)).decode("ascii")
 
 
 def encode8(weights: Tensor, top: Tensor) -> Tensor:
-    """Weights in [0, top] as bytes c with weight ≈ top·(c/255)²: small weights keep their order, and only zero is 0.
+    """Encode weights in [0, top] as bytes c with weight ≈ top·(c/255)²: small weights keep their order, and only zero becomes 0.
 
     >>> encode8(torch.tensor([0.0, 1e-6, 0.25, 1.0]), torch.tensor(1.0)).tolist()
     [0, 1, 128, 255]
@@ -86,12 +90,12 @@ def build_payload(
     exact_bytes: int = EXACT_BYTES,
     blob_bytes: int = BLOB_BYTES,
 ) -> dict[str, Any]:
-    """The data the page draws for one text of the batch, as plain JSON values."""
+    """Return the data that the page draws for one batch item, as plain JSON values."""
     calls = list(sighting)
     if not calls:
-        missed = "".join(f"; {name}: {advice}" for name, _, advice in sighting.missed)
+        missed = "".join(f"; not captured: {name}: {advice}" for name, _, advice in sighting.missed)
         raise ValueError(
-            f"nothing was seen, so there is nothing to draw; run the model inside the `with regard.watch(model)` block{missed}"
+            f"the sighting is empty, so there is nothing to draw; run the model inside the `with regard.watch(model)` block{missed}"
         )
     blob = Blob()
     texts = TokenTexts(sighting, batch)
@@ -104,7 +108,7 @@ def build_payload(
     while side > 32 and heads * side * side > _MAP_BYTES:
         side //= 2
     entries = [_entry(seen, batch, exact, side, recompute, blob, texts) for seen in calls]
-    depth, wide = _top_room(calls, sizes, entries, blob_bytes - blob.size)
+    depth, wide = _top_budget(calls, sizes, entries, blob_bytes - blob.size)
     for seen, entry in zip(calls, entries, strict=True):
         if entry["exact"] is None and "top" in seen.readings:
             entry["top"] = _top(seen, batch, depth, wide, blob)
@@ -112,7 +116,7 @@ def build_payload(
         "format": FORMAT,
         "model": str(sighting.model),
         "title": title,
-        "texts": texts.plain(),
+        "texts": texts.to_json(),
         "seen": entries,
         "missed": [[str(part) for part in missed] for missed in sighting.missed],
         "bytes": blob.size,
@@ -121,7 +125,7 @@ def build_payload(
 
 
 def pair_payload(weights: Tensor, target: Sequence[str], source: Sequence[str], *, title: str = "") -> dict[str, Any]:
-    """One alignment (T, S) of target words (the queries) with source words (the keys) as a payload of one head."""
+    """Return one alignment (T, S) of target words (queries) with source words (keys) as a payload of one head."""
     weights = torch.as_tensor(weights).detach()
     if weights.dim() != 2 or tuple(weights.shape) != (len(target), len(source)):
         raise ValueError(
@@ -139,22 +143,22 @@ def pair_payload(weights: Tensor, target: Sequence[str], source: Sequence[str], 
         "proof": {"row_sum_error": error, "rows_checked": len(target), "holds": error < 1e-3},
         "means": {"entropy": [float(entropy.mean()) if len(target) else 0.0]},
     }  # fmt: skip
-    texts = [pieces_json([Piece(word, "_") for word in words]) for words in (source, target)]
-    shown = {"format": FORMAT, "model": "", "title": title, "texts": texts, "seen": [entry], "missed": []}
-    return {**shown, "bytes": blob.size, "blob": blob.text()}
+    texts = [tokens_json([DisplayToken(word, "_") for word in words]) for words in (source, target)]
+    payload = {"format": FORMAT, "model": "", "title": title, "texts": texts, "seen": [entry], "missed": []}
+    return {**payload, "bytes": blob.size, "blob": blob.text()}
 
 
 def proof_json(proof: Proof) -> dict[str, Any]:
-    """A proof as plain values; numbers that are not finite become null."""
+    """Return a proof as plain JSON values; NaN and infinity become null."""
     return {name: _number(value) if isinstance(value, float) else value for name, value in asdict(proof).items()}
 
 
 def _entry(seen: Seen, batch: int, exact: bool, side: int, recompute: int, blob: Blob, texts: TokenTexts) -> dict[str, Any]:
-    """One call: what it is, its weights or maps, and its readings."""
+    """Return one call: its description, its weights or maps, and its readings."""
     h, L, S = _sizes(seen)
     entry: dict[str, Any] = {
         "layer": int(seen.layer), "call": int(seen.call), "name": str(seen.name), "kind": str(seen.kind), "heads": h, "L": L, "S": S,
-        "query": texts.place(seen, "query"), "key": texts.place(seen, "key"), "mask": None if seen.mask is None else repr(seen.mask),
+        "query": texts.location(seen, "query"), "key": texts.location(seen, "key"), "mask": None if seen.mask is None else repr(seen.mask),
         "proof": proof_json(seen.proof), "labels": _labels(seen), "ids": list(seen.head_ids), "exact": None,
     }  # fmt: skip
     weights = exact_weights(seen, batch) if exact else None
@@ -167,7 +171,7 @@ def _entry(seen: Seen, batch: int, exact: bool, side: int, recompute: int, blob:
 
 
 def _map(seen: Seen, cells: Tensor, batch: int, blob: Blob) -> dict[str, Any]:
-    """Pooled maps (h, R, C) as bytes, and which of their cells are masked."""
+    """Return pooled maps (h, R, C) as bytes, and which of their cells are masked."""
     _, L, S = _sizes(seen)
     rows, cols = cells.shape[-2:]
     top = cells.amax((-1, -2))
@@ -181,7 +185,7 @@ def _map(seen: Seen, cells: Tensor, batch: int, blob: Blob) -> dict[str, Any]:
 
 
 def _add_readings(entry: dict[str, Any], seen: Seen, batch: int, blob: Blob) -> None:
-    """Add the readings by token, the distance profile, and the means by head."""
+    """Add the readings per token, the distance profile, and the means per head."""
     readings = seen.readings
     means: dict[str, list[float | None]] = {}
     for name in ("entropy", "sink", "received"):
@@ -191,8 +195,9 @@ def _add_readings(entry: dict[str, Any], seen: Seen, batch: int, blob: Blob) -> 
     if "value_norm" in readings:
         entry["value_norm"], means["value_norm"] = _track(readings["value_norm"].by_key[batch].detach(), blob)
     if "max_logit" in readings:
-        soft = seen.kept is not None and type(seen.kept.spec.choice) is Softmax
-        if entry["exact"] is not None and soft and len(seen.query_pos) <= _PLAIN:  # with softmax's weights it gives every score back
+        softmax = seen.kept is not None and type(seen.kept.spec.choice) is Softmax
+        # The page computes every score from a row's largest score and its softmax weights.
+        if entry["exact"] is not None and softmax and len(seen.query_pos) <= _FLOAT_TOKENS:
             entry["max_logit"], _ = _track(readings["max_logit"][batch].detach(), blob)
         means["max_logit"] = _floats(readings["max_logit"][batch].detach().amax(-1))
     if "distance" in readings:
@@ -202,33 +207,34 @@ def _add_readings(entry: dict[str, Any], seen: Seen, batch: int, blob: Blob) -> 
 
 
 def _with_masked(weights: Tensor, seen: Seen, batch: int) -> Tensor:
-    """Weights (h, L, S) with −1 where the mask hides a key."""
+    """Return weights (h, L, S) with −1 where the mask hides a key."""
     _, L, S = weights.shape
-    several = isinstance(seen.mask, Mask) and seen.mask.lead[1] > 1
-    for place, head in enumerate(seen.head_ids if several else (0,)):
+    mask_per_head = isinstance(seen.mask, Mask) and seen.mask.lead[1] > 1
+    for position, head in enumerate(seen.head_ids if mask_per_head else (0,)):
         hidden = hidden_cells(seen.mask, L, S, L, S, batch=batch, head=head)
         if hidden is not None:
-            part = weights[place] if several else weights
+            part = weights[position] if mask_per_head else weights
             filled = part.masked_fill(hidden.to(weights.device) & (part == 0), -1)
-            weights = torch.cat([weights[:place], filled[None], weights[place + 1 :]]) if several else filled
+            weights = torch.cat([weights[:position], filled[None], weights[position + 1 :]]) if mask_per_head else filled
     return weights
 
 
 def _track(values: Tensor, blob: Blob) -> tuple[dict[str, Any], list[float | None]]:
-    """A reading per token (h, n): float32 when short; bytes, averaged to at most `_TRACK` points, when long. And its mean by head."""
+    """Return a reading per token (h, n), as float32 or for long texts as bytes of at most `_MAX_POINTS` means; and its mean per head."""
     values = torch.where(values.isfinite(), values, 0.0).float()
     mean = _floats(values.mean(-1))
     n = values.shape[-1]
-    if n <= _PLAIN:
+    if n <= _FLOAT_TOKENS:
         return {"points": n, "values": blob.add(_array(values), "f4")}, mean
-    points = min(n, _TRACK)
-    place = torch.arange(n, device=values.device) * points // n
-    small = values.new_zeros(values.shape[0], points).index_add_(-1, place, values) / torch.bincount(place, minlength=points)
-    top = small.amax(-1)
-    return {"points": points, "bytes": blob.add(_array(encode8(small, top[:, None])), "u1"), "top": _floats(top)}, mean
+    points = min(n, _MAX_POINTS)
+    point = torch.arange(n, device=values.device) * points // n
+    averaged = values.new_zeros(values.shape[0], points).index_add_(-1, point, values) / torch.bincount(point, minlength=points)
+    top = averaged.amax(-1)
+    return {"points": points, "bytes": blob.add(_array(encode8(averaged, top[:, None])), "u1"), "top": _floats(top)}, mean
 
 
 def _top(seen: Seen, batch: int, depth: int, wide: bool, blob: Blob) -> dict[str, Any]:
+    """Return the `depth` largest weights of every row and their keys; `wide`: weights as 16 bits instead of 8."""
     weights, keys = (x[batch, :, :, :depth].detach() for x in seen.readings["top"])  # (h, L, k)
     S = _sizes(seen)[2]
     kind = "p2" if S < 1 << 16 else "p4"
@@ -241,26 +247,26 @@ def _top(seen: Seen, batch: int, depth: int, wide: bool, blob: Blob) -> dict[str
     }  # fmt: skip
 
 
-def _top_room(
-    calls: Iterable[Seen], sizes: Iterable[tuple[int, int, int]], entries: Iterable[dict[str, Any]], room: int
+def _top_budget(
+    calls: Iterable[Seen], sizes: Iterable[tuple[int, int, int]], entries: Iterable[dict[str, Any]], bytes_left: int
 ) -> tuple[int, bool]:
-    """How many keys a row may keep within the bytes left, and whether their weights may have 16 bits."""
-    one, most = 0, 0
+    """Return how many keys per row fit into the bytes left, and whether their weights can have 16 bits."""
+    key_bytes, most_keys = 0, 0  # bytes of one key for every row; keys per row in the readings
     for seen, (h, L, S), entry in zip(calls, sizes, entries, strict=True):
         if entry["exact"] is None and "top" in seen.readings:
-            one += h * L * (2 if S < 1 << 16 else 4)
-            most = max(most, int(seen.readings["top"].weights.shape[-1]))
-    rows = max(one, 1) // 2
-    for depth in range(min(most, 8), 0, -1):
+            key_bytes += h * L * (2 if S < 1 << 16 else 4)
+            most_keys = max(most_keys, int(seen.readings["top"].weights.shape[-1]))
+    rows = max(key_bytes, 1) // 2
+    for depth in range(min(most_keys, 8), 0, -1):
         for wide in (True, False):
-            if depth * (one + rows * (2 if wide else 1)) <= room:
-                # Two keys a row with rough weights say more than one with fine ones.
+            if depth * (key_bytes + rows * (2 if wide else 1)) <= bytes_left:
+                # Another key per row is worth more than 16 bits per weight.
                 return depth, wide
     return 1, False
 
 
 def _labels(seen: Seen) -> list[list[list[Any]]]:
-    """[[name, score], …] of each head, strongest first; labels without a meaning here (n/a) are left out."""
+    """Return [[label, score], …] of each head, strongest first, without labels that have no meaning (NaN)."""
     rows = [
         [[name, round(float(score), 4)] for name, score in (seen.labels or {}).get(head, ()) if score == score] for head in seen.head_ids
     ]
@@ -272,7 +278,7 @@ def _sizes(seen: Seen) -> tuple[int, int, int]:
 
 
 def _array(values: Tensor) -> np.ndarray[Any, Any]:
-    return values.detach().to("cpu").numpy()  # the picture is made on the host
+    return values.detach().to("cpu").numpy()  # numpy needs CPU memory
 
 
 def _floats(values: Tensor) -> list[float | None]:

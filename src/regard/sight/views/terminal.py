@@ -1,4 +1,4 @@
-"""A sighting as terminal text: heads as thumbnails, one head's pattern, its coloured words. 24-bit blocks, or plain marks without colour.
+"""Terminal views of a sighting: thumbnails of all heads, one head's weights, coloured words; in 24-bit colour or plain characters.
 
 Axes: h heads, L queries, S keys, R × C cells of a map.
 """
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 def heads_text(sighting: Sighting, pen: Pen | None = None, *, batch: int = 0, call: int = 0, width: int = 100, side: int = 8) -> str:
-    """Every layer and head as a thumbnail of `side` columns: layers down, heads across, as many heads as the width has room for."""
+    """Return a thumbnail of `side` columns for every layer and head: layers down, heads across, as many as fit the width."""
     pen = Pen.found() if pen is None else pen
     calls = [seen for seen in sighting if seen.call == call]
     columns_of_heads = max(1, (width - 5) // (side + 1))
     parts: list[str] = []
     for seen in calls:
-        shown = seen.head_ids[:columns_of_heads]
-        cells = map_cells(seen, batch, 4 * side, shown)
+        head_ids = seen.head_ids[:columns_of_heads]
+        cells = map_cells(seen, batch, 4 * side, head_ids)
         if cells is None:
-            parts.append(f"{seen.layer:>3}  {pen.quiet('no map kept: watch with readings=[Pooled(64, 64)]')}")
+            parts.append(f"{seen.layer:>3}  {pen.quiet('no map: watch with readings=[Pooled(64, 64)]')}")
             continue
         if not parts or len(parts) % 12 == 0:
             more = f" … {len(seen.head_ids) - columns_of_heads} more" if len(seen.head_ids) > columns_of_heads else ""
-            parts.append(pen.quiet("     " + " ".join(pad(str(head), side, "centre") for head in shown) + more))
-        blocks = [_blocks(_shrunk(cells[i], side), pen) for i in range(len(shown))]
+            parts.append(pen.quiet("     " + " ".join(pad(str(head), side, "centre") for head in head_ids) + more))
+        blocks = [_blocks(_shrunk(cells[i], side), pen) for i in range(len(head_ids))]
         for n, row in enumerate(zip(*blocks, strict=True)):
             name = f"{seen.layer:>3}  " if n == 0 else "     "
             parts.append(name + " ".join(row))
@@ -48,11 +48,11 @@ def heads_text(sighting: Sighting, pen: Pen | None = None, *, batch: int = 0, ca
 def pattern_text(
     sighting: Sighting, layer: int, head: int, pen: Pen | None = None, *, batch: int = 0, call: int = 0, width: int = 100
 ) -> str:
-    """One head with its words, queries down and keys across; a long text as blocks without words."""
+    """Return one head's weights, queries down and keys across: with tokens and numbers, tokens only, or a map, whichever fits the width."""
     pen = Pen.found() if pen is None else pen
     seen = sighting.find(layer, call)
     texts = TokenTexts(sighting, batch)
-    queries, keys = ([piece.label for piece in texts.of(seen, side)] for side in ("query", "key"))
+    queries, keys = ([token.label for token in texts.of(seen, side)] for side in ("query", "key"))
     title = pen.strong(f"layer {layer} · head {head}") + "  " + pen.quiet(str(seen.proof))
     left = max(map(columns, queries), default=0)
     cell = max(6, max(map(columns, keys), default=0) + 1)
@@ -64,14 +64,14 @@ def pattern_text(
     elif (cells := map_cells(seen, batch, min(width - 2, 96), (head,))) is not None:
         lines = _blocks(cells[0].tolist(), pen)
     else:
-        raise ValueError(f"layer {layer} kept neither a pooled map nor queries and keys; watch with readings=[Pooled(64, 64)] or keep=True")
+        raise ValueError(f"layer {layer} has neither a pooled map nor queries and keys; watch with readings=[Pooled(64, 64)] or keep=True")
     return "\n".join([title, "", *lines, "", pen.legend()])
 
 
 def _numbered_rows(
     weights: Tensor, hidden: Tensor | None, queries: Sequence[str], keys: Sequence[str], left: int, cell: int, pen: Pen
 ) -> list[str]:
-    """Weights (L, S) as a table of numbers in coloured cells, `cell` columns wide, with its words; masked cells are hatched."""
+    """Return weights (L, S) as a table of numbers in coloured cells of `cell` characters, with token labels; masked cells are hatched."""
     lines = [" " * (left + 1) + "".join(pad(key, cell, "centre") for key in keys)]
     for i, name in enumerate(queries):
         row = "".join(
@@ -94,25 +94,25 @@ def words_text(
     batch: int = 0,
     call: int = 0,
 ) -> str:
-    """The text once for each query: the current word red, the others blue by weight."""
+    """Return the text once per query: the query's token in red, the others in blue by weight."""
     pen = Pen.found() if pen is None else pen
     seen = sighting.find(layer, call)
     weights = exact_weights(seen, batch, (head,))
     if weights is None:
-        raise ValueError(f"layer {layer} kept no queries and keys to colour words by; watch with keep=True")
+        raise ValueError(f"layer {layer} kept no queries and keys to recompute weights from; watch with keep=True")
     texts = TokenTexts(sighting, batch)
-    query_words, keys = texts.of(seen, "query"), texts.of(seen, "key")
+    query_tokens, keys = texts.of(seen, "query"), texts.of(seen, "key")
     lines = []
-    for i in range(len(query_words)) if queries is None else queries:
-        own = -1 if seen.kind == "cross" else i + seen.query_pos.start - seen.key_pos.start
-        lead = [pen.current(query_words[i].label) + " "] if own < 0 else []
-        row = [pen.current(key.text) if k == own else pen.word(key.text, float(weights[0, i, k])) for k, key in enumerate(keys)]
-        lines.append(" ".join(lead + row))
+    for i in range(len(query_tokens)) if queries is None else queries:
+        own_key = -1 if seen.kind == "cross" else i + seen.query_pos.start - seen.key_pos.start
+        leading = [pen.current(query_tokens[i].label) + " "] if own_key < 0 else []
+        row = [pen.current(key.text) if k == own_key else pen.word(key.text, float(weights[0, i, k])) for k, key in enumerate(keys)]
+        lines.append(" ".join(leading + row))
     return "\n".join([*lines, "", pen.legend() + "   " + pen.quiet(str(seen.proof))])
 
 
 def _shrunk(cells: Tensor, side: int) -> list[list[float]]:
-    """The heaviest cell under each of at most side × side places: a thin diagonal must not fade."""
+    """Shrink a map to at most side × side cells by maximum, so that a thin diagonal stays visible."""
     R, C = cells.shape
     rows, cols = min(side, R), min(side, C)
     values = cells.tolist()
@@ -126,7 +126,7 @@ def _shrunk(cells: Tensor, side: int) -> list[list[float]]:
 
 
 def _blocks(cells: list[list[float]], pen: Pen) -> list[str]:
-    """A map as text: two rows of cells in one row of half blocks, or with plain marks every other row's heavier cell."""
+    """Return a map as text, two rows of cells per line: as half blocks, or without colour as one character for the larger cell."""
     lines = []
     for upper in range(0, len(cells), 2):
         above = cells[upper]
@@ -139,7 +139,7 @@ def _blocks(cells: list[list[float]], pen: Pen) -> list[str]:
 
 
 def _half(above: float, below: float, pen: Pen) -> str:
-    """Two weights in one character; what is too faint to see stays the terminal's own background."""
+    """Return one character that shows two weights; weights under 0.02 keep the terminal's background."""
     upper, lower = (blue(weight, dark=pen.dark) if weight >= 0.02 else None for weight in (above, below))
     if upper is None:
         return " " if lower is None else pen.paint("▄", lower)

@@ -92,9 +92,9 @@ def _states(stack: list[nn.Module], read: Callable[[], Any]) -> list[Tensor]:
 
 def _places(name: str, tokens: list[str], sentence: str, word: str) -> tuple[list[str], list[int]]:
     """The tokens as people read them, and which of them the word is made of (its last occurrence)."""
-    from ....sight.views.token_display import read_pieces
+    from ....sight.views.token_display import display_tokens
 
-    pieces = read_pieces(tokens)
+    pieces = display_tokens(tokens)
     text, where = "", []
     for number, piece in enumerate(pieces):
         written = "" if piece.mark == "*" or (piece.part is not None and piece.part[0] > 1) else piece.text.lower()

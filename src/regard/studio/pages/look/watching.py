@@ -66,11 +66,11 @@ def tile(bench: Bench, sight: str, layer: int, call: int, head: int, rows: list[
 def what_if(bench: Bench, model: str, text: str, changes: list[dict[str, Any]], query: int | None = None) -> dict[str, Any]:
     """What the changes do to the output: the next token's candidates before and after, and how far the output moves, token by token."""
     from ....sight import change
-    from ....sight.effect import Effect, steady
+    from ....sight.effect import Effect, evaluation_mode
 
     inputs, _ = _inputs(bench, model, text)
     opened = bench.opened(model)
-    with warnings.catch_warnings(), bench.progress.over(opened.model, passes=2), steady(opened.model):
+    with warnings.catch_warnings(), bench.progress.over(opened.model, passes=2), evaluation_mode(opened.model):
         warnings.simplefilter("ignore")
         before = _outcome(bench, model, inputs)
         try:
@@ -122,12 +122,12 @@ def _beginning(opened: Translations, text: str) -> tuple[str, int]:
 def _watched(bench: Bench, model: str, inputs: Any, changes: list[dict[str, Any]]) -> tuple[Any, Tensor | None]:
     """The sighting of one pass, and what it predicted."""
     from ....sight import change, watch
-    from ....sight.effect import steady
+    from ....sight.effect import evaluation_mode
     from ....sight.watch import default_readings
 
     opened = bench.opened(model)
     pieces, source = opened.tokens(inputs)
-    with warnings.catch_warnings(), bench.progress.over(opened.model, end=0.9), steady(opened.model):
+    with warnings.catch_warnings(), bench.progress.over(opened.model, end=0.9), evaluation_mode(opened.model):
         warnings.simplefilter("ignore")
         try:
             with change(opened.model) as changed, watch(opened.model, default_readings(), tokens=pieces) as sighting:
@@ -170,7 +170,7 @@ def _candidates(opened: Any, inputs: Any, logits: Tensor | None, query: int | No
 
 
 def _piece(opened: Any, inputs: Any, number: int) -> str:
-    from ....sight.views.token_display import read_pieces
+    from ....sight.views.token_display import display_tokens
 
     one = torch.tensor([[number]])
     made = (
@@ -180,7 +180,7 @@ def _piece(opened: Any, inputs: Any, number: int) -> str:
         if isinstance(inputs, dict)
         else (*inputs[:2], one)
     )
-    return read_pieces(opened.tokens(made)[0][0])[0].text
+    return display_tokens(opened.tokens(made)[0][0])[0].text
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""The other side of every comparison: weights as eager attention makes them, and readings by definition."""
+"""What recorded attention is compared with: the weights of eager attention, and readings computed from them by definition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.sight import Seen
 
 @dataclass
 class Eager:
-    """One attention: p (B, h, L, S), the values it gathers (B, k, S, dv)."""
+    """One attention: weights (B, h, L, S) and values (B, k, S, dv)."""
 
     weights: Tensor
     value: Tensor
@@ -25,30 +25,30 @@ class Eager:
 
 @contextmanager
 def eager(model: Any) -> Iterator[list[Eager]]:
-    """Run a transformers model with its eager attention inside the block, and write down what it does."""
+    """Run a transformers model with its eager attention inside the block; yields the list of its attentions."""
     from transformers import AttentionInterface
 
     original = AttentionInterface.get_interface
-    found: list[Eager] = []
+    attentions: list[Eager] = []
 
     def get_interface(self: Any, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
         assert name == "eager", name
 
-        def noted(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **kwargs: Any) -> Any:
+        def recorded(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **kwargs: Any) -> Any:
             output, weights = default(module, query, key, value, mask, **kwargs)
             p = weights.detach().double()
-            if mask is not None:  # a row that sees nothing is uniform to eager attention, by accident of arithmetic
+            if mask is not None:  # eager attention makes rows without visible keys uniform; ours are zero
                 p = p.masked_fill((mask <= -1e30).all(-1, keepdim=True), 0)
-            found.append(Eager(p, value.detach().double()))
+            attentions.append(Eager(p, value.detach().double()))
             return output, weights
 
-        return noted
+        return recorded
 
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     AttentionInterface.get_interface = get_interface
     try:
-        yield found
+        yield attentions
     finally:
         AttentionInterface.get_interface = original
         model.set_attn_implementation(before)
@@ -56,38 +56,38 @@ def eager(model: Any) -> Iterator[list[Eager]]:
 
 @contextmanager
 def torch_weights() -> Iterator[list[Eager]]:
-    """The same for nn.MultiheadAttention: it is made to give its weights."""
+    """The same for nn.MultiheadAttention, whose weights are computed here from its calls of SDPA."""
     original = F.scaled_dot_product_attention
-    found: list[Eager] = []
+    attentions: list[Eager] = []
 
-    def noted(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0, is_causal: bool = False) -> Tensor:
+    def recorded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0, is_causal: bool = False) -> Tensor:
         s = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
         if is_causal:
             s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
         p = (s if mask is None else s + mask).softmax(-1)
-        found.append(Eager(p.detach(), v.detach().double()))
+        attentions.append(Eager(p.detach(), v.detach().double()))
         return original(q, k, v, mask, dropout, is_causal)
 
-    F.scaled_dot_product_attention = noted
+    F.scaled_dot_product_attention = recorded
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield found
+        yield attentions
     finally:
         F.scaled_dot_product_attention = original
         torch.backends.mha.set_fastpath_enabled(True)
 
 
-def check(seen: Seen, truth: Eager, *, bound: float = 1e-5) -> None:
-    """Every default reading, and the exact zoom, against the weights."""
+def check(seen: Seen, expected: Eager, *, bound: float = 1e-5) -> None:
+    """Compare every default reading and the recomputed weights with the eager weights."""
     S = len(seen.key_pos)
-    p, value = truth.weights[..., :S], truth.value[:, :, :S]
-    assert float(truth.weights[..., S:].sum()) == 0  # what a static cache has not filled yet
+    p, value = expected.weights[..., :S], expected.value[:, :, :S]
+    assert float(expected.weights[..., S:].sum()) == 0  # the part of a static cache that is not filled yet
     B, h, L, _ = p.shape
     r = seen.readings
 
-    def close(a: Tensor, b: Tensor, what: str) -> None:
-        assert a.shape == b.shape, (what, a.shape, b.shape)
-        assert float((a.double() - b).abs().max()) <= bound * max(1.0, float(b.abs().max())), (what, seen)
+    def close(a: Tensor, b: Tensor, name: str) -> None:
+        assert a.shape == b.shape, (name, a.shape, b.shape)
+        assert float((a.double() - b).abs().max()) <= bound * max(1.0, float(b.abs().max())), (name, seen)
 
     close(r["entropy"], -torch.special.xlogy(p, p).sum(-1), "entropy")
     close(r["received"], p.sum(-2), "received")
@@ -105,9 +105,9 @@ def check(seen: Seen, truth: Eager, *, bound: float = 1e-5) -> None:
     close(r["value_norm"].by_query, (p * norms.unsqueeze(-2)).sum(-1), "value_norm by query")
     close(r["value_norm"].by_key, p.sum(-2) * norms, "value_norm by key")
     R, C = min(64, L), min(64, S)
-    to = torch.nn.functional.one_hot(torch.arange(S) * C // S, C).double()
-    down = torch.nn.functional.one_hot(torch.arange(L) * R // L, R).double()
-    close(r["pooled"], (down.mT @ p @ to) / down.sum(0).unsqueeze(-1), "pooled")
+    columns = torch.nn.functional.one_hot(torch.arange(S) * C // S, C).double()
+    blocks = torch.nn.functional.one_hot(torch.arange(L) * R // L, R).double()
+    close(r["pooled"], (blocks.mT @ p @ columns) / blocks.sum(0).unsqueeze(-1), "pooled")
     if seen.kept is not None and seen.kept.lse is not None:
         lse = seen.kept.lse
         real = p.sum(-1) > 0
