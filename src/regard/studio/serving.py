@@ -13,8 +13,8 @@ from typing import Any
 PORT = 8500
 
 
-def serve(models: Iterable[Path] = (), *, port: int | None = None, open_page: bool = True, say: Callable[[str], Any] = print) -> None:
-    """Serve until Ctrl-C. port None: 8500, or the next free one."""
+def serve(models: Iterable[Path] = (), *, port: int | None = None, open_page: bool = True, report: Callable[[str], Any] = print) -> None:
+    """Serve until Ctrl-C. port None: 8500, or the next free one. `report` gets the line with the address."""
     import uvicorn
 
     from .app import create
@@ -30,7 +30,7 @@ def serve(models: Iterable[Path] = (), *, port: int | None = None, open_page: bo
         while not (server.started or serving.done()):
             await asyncio.sleep(0.02)
         if server.started:
-            say(f"the studio is at {address}  (Ctrl-C ends it)")
+            report(f"the studio is at {address}  (stop with Ctrl-C)")
             if open_page:
                 initial = app.state.initial_results
                 shown = asyncio.create_task(initial.of(initial.names[0]))
