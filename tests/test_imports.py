@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,3 +98,10 @@ def test_folders_stay_readable(package: str) -> None:
     for folder in folders:
         sources = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(sources) <= 20, f"{folder.relative_to(ROOT)} has {len(sources)} files: {', '.join(sources)}"
+
+
+def test_importing_sight_imports_no_optional_package() -> None:
+    optional = {"transformers", "rich", "typer", "pandas", "matplotlib", "tokenizers", "torch._dynamo"}
+    code = f"import sys, regard.sight; print(sorted({optional} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

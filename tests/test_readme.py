@@ -1,4 +1,4 @@
-"""The README's Python runs, in order, as a reader would type it."""
+"""The Python blocks of the READMEs run, in order, and their links exist."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def blocks(path: Path) -> list[str]:
 
 
 def test_every_python_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    found = blocks(ROOT / "README.md")
-    assert len(found) >= 4
+    code_blocks = blocks(ROOT / "README.md")
+    assert len(code_blocks) >= 4
     torch.manual_seed(0)
     names: dict[str, object] = {}
-    for number, code in enumerate(found):
+    for number, code in enumerate(code_blocks):
         exec(compile(code, f"README.md block {number}", "exec"), names)
     assert names["out"].shape == (2, 8, 64, 64)  # type: ignore[attr-defined]
     assert names["pick"].log_prob.shape == (2, 8, 1024)  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ def test_every_python_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "rejected" in printed
 
 
-def test_the_chinese_one_runs_too() -> None:
+def test_every_python_block_of_the_chinese_one_runs() -> None:
     names: dict[str, object] = {}
     for number, code in enumerate(blocks(ROOT / "README.zh-CN.md")):
         exec(compile(code, f"README.zh-CN.md block {number}", "exec"), names)

@@ -1,22 +1,17 @@
-"""`regard fit`: what it prints, what it draws, and how it says no."""
+"""`regard fit`: what it prints, what it draws, and its errors."""
 
 import json
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
+from command_line import regard
 
-from regard.cli.fit import fit
 from regard.models.kernel_regression import textbook_data
-
-app = typer.Typer()
-app.command()(fit)
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "400", "NO_COLOR": "1"})
+    return regard("fit", *arguments)
 
 
 def write(path, header, rows):
@@ -55,15 +50,15 @@ def test_prints_scores_and_draws_a_picture(textbook, tmp_path):
 
 
 def test_several_features_get_a_width_each(tmp_path):
-    chance = np.random.default_rng(0)
-    X = chance.normal(size=(200, 2))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
     data = write(tmp_path / "two.csv", "useful,noise,y", np.c_[X, np.sin(2 * X[:, 0])])
     report = json.loads(run(data, "-t", "y", "--json", "--out", tmp_path / "two.png").stdout)
     assert report["width"]["useful"] > 10 * report["width"]["noise"]
     assert (tmp_path / "two.png").read_bytes().startswith(b"\x89PNG")
-    alone = json.loads(run(data, "-t", "y", "--json", "--features", "noise").stdout)
-    assert alone["features"] == ["noise"]
-    assert alone["r2"]["kernel regression"] < 0.2 < report["r2"]["kernel regression"]
+    noise_only = json.loads(run(data, "-t", "y", "--json", "--features", "noise").stdout)
+    assert noise_only["features"] == ["noise"]
+    assert noise_only["r2"]["kernel regression"] < 0.2 < report["r2"]["kernel regression"]
 
 
 def test_tab_separated(tmp_path):
@@ -92,7 +87,7 @@ ROWS = [(i, i) for i in range(10)]
         ("x,y", ROWS, ["-t", "y", "--out", "fit.txt"], "a figure is saved as .svg, .png, .pdf"),
     ],
 )
-def test_errors_name_the_place_and_the_way_out(tmp_path, header, rows, options, message):
+def test_errors_name_the_place_and_what_to_do(tmp_path, header, rows, options, message):
     result = run(write(tmp_path / "data.csv", header, rows), *options)
     assert result.exit_code == 2
     assert message in result.output

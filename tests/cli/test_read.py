@@ -1,18 +1,13 @@
-"""`regard read`: a story and a question in, the picked sentences and the answer out."""
+"""`regard read`: the picked sentences and the answer."""
 
 import json
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from command_line import regard
 
-from regard.cli.read import read
 from regard.text.sentences import split_sentences
 from regard.text.stories import tell_stories
 from regard.training.runs import train
-
-app = typer.Typer()
-app.command()(read)
 
 CONFIG = """
 out = "run"
@@ -29,7 +24,7 @@ evaluate_every = 10
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "400", "NO_COLOR": "1"})
+    return regard("read", *arguments)
 
 
 @pytest.fixture(scope="module")

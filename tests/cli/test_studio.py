@@ -1,4 +1,4 @@
-"""`regard studio` as a user runs it: it starts, answers this machine alone, says what is wrong, and ends on Ctrl-C."""
+"""`regard studio`: it starts, answers this machine only, explains errors, and stops on Ctrl-C."""
 
 import signal
 import subprocess
@@ -19,29 +19,29 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
     done = run("--model", str(tmp_path))
     assert done.returncode == 2
     assert "is not a model" in " ".join(done.stderr.replace("│", " ").split())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as SIGINT; run on Linux or macOS")
-def test_it_serves_and_ends_with_its_worker() -> None:
+def test_it_serves_and_stops_together_with_its_worker() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "regard", "studio", "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        assert told.startswith("the studio is at http://127.0.0.1:")
-        address = told.split()[4]
+        line = process.stdout.readline()
+        assert line.startswith("the studio is at http://127.0.0.1:")
+        address = line.split()[4]
         with urllib.request.urlopen(address, timeout=60) as answer:
             assert b"regard studio" in answer.read()
-        stranger = urllib.request.Request(address, headers={"Host": "evil.example"})
+        wrong_host = urllib.request.Request(address, headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(stranger, timeout=60)
-        workers = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        children = workers.read_text().split() if workers.exists() else []
+            urllib.request.urlopen(wrong_host, timeout=60)
+        children_file = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        children = children_file.read_text().split() if children_file.exists() else []
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         for _ in range(200):
@@ -49,7 +49,7 @@ def test_it_serves_and_ends_with_its_worker() -> None:
                 break
             time.sleep(0.05)
         else:
-            pytest.fail("the worker outlived the studio")
+            pytest.fail("the worker process is still running")
     finally:
         process.kill()
         process.communicate()

@@ -1,4 +1,4 @@
-"""Every demonstration shows what it says: its numbers are asserted, its pictures drawn, its JSON and figure written."""
+"""The numbers of every demonstration, its drawing in the terminal, its JSON and its figure."""
 
 import itertools
 import json
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from regard.demos import DEMOS, play
-from regard.demos.drawing import Bars, Board, Grid, Note, Table, text
+from regard.demos import DEMOS, run_demo
+from regard.demos.panels import Bars, Board, Grid, Note, Table
+from regard.demos.text_output import board_text
 from regard.terminal import Pen, columns
 
 QUICK: dict[str, dict[str, Any]] = {"additive_vs_dot": {"lengths": (32, 64), "repeats": 1}}
@@ -22,14 +23,14 @@ QUICK: dict[str, dict[str, Any]] = {"additive_vs_dot": {"lengths": (32, 64), "re
 
 @cache
 def result(name: str) -> Any:
-    """A demonstration's numbers, computed once."""
+    """The numbers of a demonstration, computed once for all tests."""
     with torch.random.fork_rng(devices=[]):
         return import_module(f"regard.demos.{name}").run(**QUICK.get(name, {}))
 
 
 def test_every_file_is_listed_and_every_listed_one_is_there() -> None:
     folder = Path(import_module("regard.demos").__file__ or "").parent
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "drawing", "figures", "stage"}
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "panels", "text_output", "figure_output", "runner"}
     assert files == set(DEMOS)
     assert all(len(about) < 100 for about in DEMOS.values())
 
@@ -50,14 +51,14 @@ def test_fluffy_nouns_look_at_their_adjectives() -> None:
 
 
 def test_fluffy_follows_the_words_and_not_their_places() -> None:
-    """The head is built, not drawn: in another sentence the nouns find their adjectives again."""
+    """In another sentence the nouns attend to their adjectives as well."""
     import regard
 
     fluffy = import_module("regard.demos.fluffy")
     words = ["the", "verdant", "creature", "roamed", "a", "blue", "fluffy", "forest"]
     layer = fluffy.build()
-    _, seen = layer.observe(fluffy.embed(words).unsqueeze(0), mask=regard.causal(), readings=[regard.Rows([2, 7])])
-    creature, forest = seen.readings["rows"][0, 0]
+    _, attended = layer.observe(fluffy.embed(words).unsqueeze(0), mask=regard.causal(), readings=[regard.Rows([2, 7])])
+    creature, forest = attended.readings["rows"][0, 0]
     assert creature[1] > 0.9
     assert forest[5] > 0.45
     assert forest[6] > 0.45
@@ -76,9 +77,9 @@ def test_a_learnt_head_looks_at_the_adjectives_it_was_never_shown_with_their_nou
     assert r.row_error < 1e-5
     demo = import_module("regard.demos.learned_head")
     ids, described, _, _ = demo.Grammar(seed=1).batch(2000)
-    told = {(demo.VOCABULARY[ids[i, j]], demo.ADJECTIVES[a]) for i, j, a in described.nonzero().tolist()}
-    assert len(told) == len(demo.NOUNS) * len(demo.ADJECTIVES) - len(demo.UNSEEN)
-    assert not told & demo.UNSEEN
+    pairs = {(demo.VOCABULARY[ids[i, j]], demo.ADJECTIVES[a]) for i, j, a in described.nonzero().tolist()}
+    assert len(pairs) == len(demo.NOUNS) * len(demo.ADJECTIVES) - len(demo.HELD_OUT)
+    assert not pairs & demo.HELD_OUT
 
 
 def test_why_sqrt_d() -> None:
@@ -210,7 +211,7 @@ def test_long_context() -> None:
 @pytest.mark.parametrize("name", DEMOS)
 def test_every_board_is_drawn(name: str) -> None:
     board = import_module(f"regard.demos.{name}").show(result(name))
-    plain, coloured = text(board, Pen()), text(board, Pen(colour=True))
+    plain, coloured = board_text(board, Pen()), board_text(board, Pen(colour=True))
     assert plain.startswith(board.title)
     assert "\x1b" not in plain
     assert "\x1b[" in coloured
@@ -219,26 +220,26 @@ def test_every_board_is_drawn(name: str) -> None:
 
 
 def test_plays_as_a_program(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    play("column_form", ["--json"])
+    run_demo("column_form", ["--json"])
     assert json.loads(capsys.readouterr().out)["row_sums"] == pytest.approx([1.0] * 4)
     pytest.importorskip("matplotlib", reason="pip install matplotlib to save figures")
-    play("fluffy", ["--plain", "--save", str(tmp_path / "fluffy.svg")])
+    run_demo("fluffy", ["--plain", "--save", str(tmp_path / "fluffy.svg")])
     out = capsys.readouterr()
     assert "fluffy(0.50) blue(0.50) [creature]" in out.out
     drawn = (tmp_path / "fluffy.svg").read_text()
     assert ">creature</text>" in drawn.replace("\n", "")
     with pytest.raises(ValueError, match=r"ends in \.txt; a figure is saved as \.svg, \.png, \.pdf"):
-        play("fluffy", ["--save", str(tmp_path / "fluffy.txt")])
+        run_demo("fluffy", ["--save", str(tmp_path / "fluffy.txt")])
     with pytest.raises(ValueError, match="there is no demonstration 'nothing'"):
-        play("nothing")
+        run_demo("nothing")
 
 
 @pytest.mark.parametrize("name", ["why_sqrt_d", "value_map", "self_attention_vs"])
 def test_figures_of_every_kind_of_picture(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pip install matplotlib to save figures")
-    from regard.demos.figures import save
+    from regard.demos.figure_output import save_board
 
-    target = save(import_module(f"regard.demos.{name}").show(result(name)), tmp_path / "figure.png")
+    target = save_board(import_module(f"regard.demos.{name}").show(result(name)), tmp_path / "figure.png")
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
@@ -247,7 +248,7 @@ def test_piped_output_is_plain() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "regard.demos.fluffy"], capture_output=True, text=True, timeout=120, env=environment, check=True
     )
-    assert done.stdout.startswith("Nouns look back at their adjectives.")
+    assert done.stdout.startswith("Nouns attend to the adjectives before them.")
     assert "\x1b" not in done.stdout
 
 
@@ -255,7 +256,7 @@ def test_the_callers_random_stream_is_left_alone(capsys: pytest.CaptureFixture[s
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    play("heads")
+    run_demo("heads")
     assert torch.equal(torch.rand(3), expected)
     assert "head 3" in capsys.readouterr().out
 
@@ -270,7 +271,7 @@ def test_pictures_by_hand() -> None:
             Table("t", [["a", "b"], ["x", "1"]]),
         ],
     )
-    assert text(board, Pen()).split("\n") == [
+    assert board_text(board, Pen()).split("\n") == [
         "T",
         "",
         "n",

@@ -1,4 +1,4 @@
-"""One studio for all tests of its answers: real small models, the real worker, no browser."""
+"""One running studio for all tests: small real models, a real worker, no browser."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,30 +18,30 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def chinese(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Packed translators of a toy Chinese, with cards."""
+    """Packed translators for a small made-up Chinese, with cards."""
     from studio_models import chinese
 
     return chinese(tmp_path_factory.mktemp("chinese"))
 
 
 @pytest.fixture
-def bench(chinese: dict[str, Path]) -> Iterator[Any]:
-    """A worker's bench over them, without the process."""
+def state(chinese: dict[str, Path]) -> Iterator[Any]:
+    """The state of a worker with the Chinese translators, in the test process."""
     import threading
 
     import torch
 
-    from regard.studio.bench import Bench
     from regard.studio.library import Library
     from regard.studio.worker import Progress
+    from regard.studio.worker_state import WorkerState
 
     with torch.no_grad():
-        yield Bench(Library(chinese), Progress(lambda data: None, threading.Event()))
+        yield WorkerState(Library(chinese), Progress(lambda data: None, threading.Event()))
 
 
 @pytest.fixture(scope="session")
 def studio(folders: dict[str, Path]) -> Iterator[Any]:
-    """A client of a running studio, as its own page would be."""
+    """A client of a running studio, with the headers of its own page."""
     from starlette.testclient import TestClient
 
     from regard.studio.app import create

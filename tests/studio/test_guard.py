@@ -1,4 +1,4 @@
-"""Who may ask, and how much: Host, Origin, sizes, types; and what every answer carries."""
+"""The checks of every request (Host, Origin, size, type) and the headers of every response."""
 
 import asyncio
 from typing import Any
@@ -6,68 +6,68 @@ from typing import Any
 import pytest
 
 from regard.studio import guard
-from regard.studio.guard import MOST_BYTES, Guard, check
-from regard.studio.refusal import Refusal
+from regard.studio.guard import MAX_BYTES, Guard, check
+from regard.studio.request_error import RequestError
 
-OURS = {"host": "127.0.0.1:8500", "content-type": "application/json"}
+OWN_HEADERS = {"host": "127.0.0.1:8500", "content-type": "application/json"}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8500", "localhost:8500", "localhost", "[::1]:8500", "LOCALHOST:1"])
-def test_loopback_names_are_ours(host: str) -> None:
+def test_loopback_names_are_allowed(host: str) -> None:
     check("GET", "/", {"host": host})
 
 
 @pytest.mark.parametrize(
     "host", ["", "evil.example", "127.0.0.1.evil.example:8500", "localhost.evil.example", "127.0.0.1@evil.example", "0.0.0.0", "[::1"]
 )
-def test_a_name_pointed_at_us_is_refused(host: str) -> None:
-    with pytest.raises(Refusal) as refused:
+def test_other_host_names_are_refused(host: str) -> None:
+    with pytest.raises(RequestError) as error:
         check("GET", "/", {"host": host})
-    assert refused.value.code == "host"
-    assert refused.value.status == 403
+    assert error.value.code == "host"
+    assert error.value.status == 403
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8500", "file://"])
 def test_posts_of_other_origins_are_refused(origin: str) -> None:
-    with pytest.raises(Refusal, match="its own page"):
-        check("POST", "/api/steps", {**OURS, "origin": origin})
-    with pytest.raises(Refusal, match="its own page"):
-        check("DELETE", "/api/jobs/x", {**OURS, "origin": origin})
+    with pytest.raises(RequestError, match="own page"):
+        check("POST", "/api/steps", {**OWN_HEADERS, "origin": origin})
+    with pytest.raises(RequestError, match="own page"):
+        check("DELETE", "/api/jobs/x", {**OWN_HEADERS, "origin": origin})
 
 
 def test_our_own_origin_and_programs_without_one_may_post() -> None:
-    check("POST", "/api/steps", {**OURS, "origin": "http://127.0.0.1:8500", "sec-fetch-site": "same-origin"})
-    check("POST", "/api/steps", OURS)
+    check("POST", "/api/steps", {**OWN_HEADERS, "origin": "http://127.0.0.1:8500", "sec-fetch-site": "same-origin"})
+    check("POST", "/api/steps", OWN_HEADERS)
 
 
 def test_cross_site_reads_of_the_api_are_refused_even_without_an_origin() -> None:
-    with pytest.raises(Refusal):
-        check("GET", "/api/models", {**OURS, "sec-fetch-site": "cross-site"})
-    check("GET", "/", {**OURS, "sec-fetch-site": "cross-site"})  # a link to the page itself is harmless
+    with pytest.raises(RequestError):
+        check("GET", "/api/models", {**OWN_HEADERS, "sec-fetch-site": "cross-site"})
+    check("GET", "/", {**OWN_HEADERS, "sec-fetch-site": "cross-site"})  # a link to the page itself is harmless
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "application/x-www-form-urlencoded", "multipart/form-data"])
 def test_forms_other_sites_could_send_are_refused(kind: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        check("POST", "/api/steps", {**OURS, "content-type": kind})
-    assert refused.value.status == 415
+    with pytest.raises(RequestError) as error:
+        check("POST", "/api/steps", {**OWN_HEADERS, "content-type": kind})
+    assert error.value.status == 415
 
 
-@pytest.mark.parametrize("length", [str(MOST_BYTES + 1), "-1", "many"])
-def test_too_large_is_said_before_it_is_read(length: str) -> None:
-    with pytest.raises(Refusal) as refused:
-        check("POST", "/api/steps", {**OURS, "content-length": length})
-    assert refused.value.status == 413
+@pytest.mark.parametrize("length", [str(MAX_BYTES + 1), "-1", "many"])
+def test_a_large_body_is_refused_before_it_is_read(length: str) -> None:
+    with pytest.raises(RequestError) as error:
+        check("POST", "/api/steps", {**OWN_HEADERS, "content-length": length})
+    assert error.value.status == 413
 
 
 def _through(chunks: list[bytes], *, stall: bool = False) -> tuple[int, list[bytes]]:
-    """What the guard answers to a body that comes in pieces, and what the application got."""
-    got: list[bytes] = []
+    """The status for a body sent in chunks, and the bodies that reached the application."""
+    received: list[bytes] = []
     sent: list[dict[str, Any]] = []
     waiting = list(chunks)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        got.append((await receive())["body"])
+        received.append((await receive())["body"])
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -79,26 +79,26 @@ def _through(chunks: list[bytes], *, stall: bool = False) -> tuple[int, list[byt
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(name.encode(), value.encode()) for name, value in OURS.items()]
+    headers = [(name.encode(), value.encode()) for name, value in OWN_HEADERS.items()]
     asyncio.run(Guard(app)({"type": "http", "method": "POST", "path": "/api/steps", "headers": headers}, receive, send))
-    return sent[0]["status"], got
+    return sent[0]["status"], received
 
 
 def test_a_body_in_pieces_arrives_whole() -> None:
     assert _through([b"ab", b"cd"]) == (200, [b"abcd"])
 
 
-def test_a_body_larger_than_it_said_is_cut_off() -> None:
+def test_a_body_larger_than_its_content_length_is_refused() -> None:
     piece = b"x" * 500_000
     assert _through([piece] * 5) == (413, [])
 
 
-def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "SLOWEST", 0.05)
+def test_a_body_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MAX_BODY_SECONDS", 0.05)
     assert _through([b"a"], stall=True) == (408, [])
 
 
-def test_every_answer_carries_the_strict_policy(studio: Any) -> None:
+def test_every_response_has_the_security_headers(studio: Any) -> None:
     for answer in (
         studio.get("/"),
         studio.get("/static/main.js"),

@@ -1,4 +1,4 @@
-"""One heavy job at a time: the line, cancelling, what takes too long, what dies; and the server that goes on."""
+"""The queue of jobs: cancelling, time limits, crashes of the worker, and programs run when idle."""
 
 import asyncio
 import json
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from regard.studio.jobs import Jobs
-from regard.studio.refusal import Refusal
+from regard.studio.request_error import RequestError
 
 LONG = {"model": "letters", "text": "the lazy dog. " * 1500}  # 21,000 tokens: seconds of work
 SHORT = {"model": "letters", "text": "the fox"}
 
 
-def trial(folders: dict[str, Path], act: Callable[[Jobs], Awaitable[None]], **options: Any) -> None:
-    """Run something with a worker of its own."""
+def with_jobs(folders: dict[str, Path], act: Callable[[Jobs], Awaitable[None]], **options: Any) -> None:
+    """Run `act` with a worker of its own."""
 
     async def run() -> None:
         jobs = Jobs({name: str(path) for name, path in folders.items()}, threads=1, **options)
@@ -33,111 +33,111 @@ def trial(folders: dict[str, Path], act: Callable[[Jobs], Awaitable[None]], **op
     asyncio.run(run())
 
 
-async def begun(jobs: Jobs, name: str) -> None:
+async def wait_until_running(jobs: Jobs, name: str) -> None:
     for _ in range(2000):
         try:
             if jobs.state(name)[0] == "running":
                 return
-        except Refusal:
+        except RequestError:
             pass
         await asyncio.sleep(0.01)
-    pytest.fail(f"{name} never began")
+    pytest.fail(f"{name} never started")
 
 
 def test_a_running_job_can_be_cancelled_and_the_next_one_runs(folders: dict[str, Path]) -> None:
     async def act(jobs: Jobs) -> None:
         first = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="first"))
-        await begun(jobs, "first")
+        await wait_until_running(jobs, "first")
         second = asyncio.create_task(jobs.run("look", SHORT, seconds=120, name="second"))
         await asyncio.sleep(0)
         assert jobs.state("second") == ("waiting", 1, 0.0)
         jobs.cancel("first")
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as error:
             await first
-        assert refused.value.code == "cancelled"
+        assert error.value.code == "cancelled"
         assert json.loads(await second)["read"] == 7
         assert jobs.waiting == 0
 
-    trial(folders, act)
+    with_jobs(folders, act)
 
 
-def test_waiting_jobs_can_leave_the_line_and_a_long_line_is_told_to_come_back(folders: dict[str, Path]) -> None:
+def test_waiting_jobs_can_be_cancelled_and_a_full_queue_refuses_jobs(folders: dict[str, Path]) -> None:
     async def act(jobs: Jobs) -> None:
         first = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="first"))
-        await begun(jobs, "first")
+        await wait_until_running(jobs, "first")
         second = asyncio.create_task(jobs.run("look", SHORT, seconds=120, name="second"))
         await asyncio.sleep(0)
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as error:
             await jobs.run("look", SHORT, seconds=120, name="third")
-        assert refused.value.code == "busy"
-        assert int(refused.value.headers["Retry-After"]) >= 1
+        assert error.value.code == "busy"
+        assert int(error.value.headers["Retry-After"]) >= 1
         jobs.cancel("second")
-        with pytest.raises(Refusal, match="cancelled"):
+        with pytest.raises(RequestError, match="cancelled"):
             await second
-        with pytest.raises(Refusal) as unknown:
+        with pytest.raises(RequestError) as unknown:
             jobs.cancel("second")
         assert unknown.value.status == 404
         jobs.cancel("first")
-        with pytest.raises(Refusal, match="cancelled"):
+        with pytest.raises(RequestError, match="cancelled"):
             await first
 
-    trial(folders, act, most_waiting=1)
+    with_jobs(folders, act, max_waiting=1)
 
 
-def test_what_takes_too_long_is_stopped(folders: dict[str, Path]) -> None:
+def test_a_job_is_stopped_at_its_time_limit(folders: dict[str, Path]) -> None:
     async def act(jobs: Jobs) -> None:
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as error:
             await jobs.run("look", LONG, seconds=0.05)
-        assert refused.value.code == "late"
-        assert refused.value.status == 504
+        assert error.value.code == "late"
+        assert error.value.status == 504
         assert json.loads(await jobs.run("look", SHORT, seconds=120))["read"] == 7
 
-    trial(folders, act)
+    with_jobs(folders, act)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL; run on Linux or macOS")
-def test_a_job_that_dies_takes_nobody_along(folders: dict[str, Path]) -> None:
+def test_a_worker_crash_does_not_stop_the_next_job(folders: dict[str, Path]) -> None:
     async def act(jobs: Jobs) -> None:
-        running = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="doomed"))
-        await begun(jobs, "doomed")
+        running = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="killed"))
+        await wait_until_running(jobs, "killed")
         assert jobs._process is not None
         os.kill(jobs._process.pid, signal.SIGKILL)  # what the system does when memory runs out
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as error:
             await running
-        assert refused.value.code == "crashed"
+        assert error.value.code == "crashed"
         assert jobs.restarts == 1
         assert json.loads(await jobs.run("look", SHORT, seconds=120))["read"] == 7
 
-    trial(folders, act)
+    with_jobs(folders, act)
 
 
-def test_a_task_that_raises_is_told_and_the_worker_stays(folders: dict[str, Path]) -> None:
+def test_an_error_in_a_task_does_not_end_the_worker(folders: dict[str, Path]) -> None:
     async def act(jobs: Jobs) -> None:
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestError) as error:
             await jobs.run("look", {"model": "letters"}, seconds=60)  # no text: the function itself raises
-        assert refused.value.code == "failed"
-        with pytest.raises(Refusal) as unknown:
+        assert error.value.code == "failed"
+        with pytest.raises(RequestError) as unknown:
             await jobs.run("look", {"model": "../../etc/passwd", "text": "a"}, seconds=60)
         assert unknown.value.code == "unknown_model"
         assert jobs.restarts == 0
 
-    trial(folders, act)
+    with_jobs(folders, act)
 
 
-def test_a_program_run_aside_gives_way_and_begins_again(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_program_run_when_idle_is_stopped_by_a_job_and_restarted(folders: dict[str, Path], tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     program = (
         f"import time; open({str(marks)!r}, 'a').write('x'); time.sleep(0 if len(open({str(marks)!r}).read()) > 1 else 60); print('done')"
     )
 
     async def act(jobs: Jobs) -> None:
-        aside = asyncio.create_task(jobs.aside([sys.executable, "-c", program], seconds=120, name="aside"))
+        output = asyncio.create_task(jobs.run_when_idle([sys.executable, "-c", program], seconds=120, name="program"))
         while not marks.exists():
             await asyncio.sleep(0.02)
         assert json.loads(await jobs.run("look", SHORT, seconds=120))["read"] == 7  # did not wait sixty seconds
-        assert await aside == b"done\n"
+        assert await output == b"done\n"
         assert marks.read_text() == "xx"
-        with pytest.raises(Refusal, match="code 3"):
-            await jobs.aside([sys.executable, "-c", "raise SystemExit(3)"], seconds=60)
+        with pytest.raises(RequestError, match="code 3"):
+            await jobs.run_when_idle([sys.executable, "-c", "raise SystemExit(3)"], seconds=60)
 
-    trial(folders, act)
+    with_jobs(folders, act)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.studio.library import Library, check, gather
-from regard.studio.refusal import Refusal
+from regard.studio.library import Library, check, find_models
+from regard.studio.request_error import RequestError
 from regard.studio.serving import listen
 from regard.zoo.card import Card
 from studio_models import changed
@@ -18,20 +18,20 @@ def test_named_folders_come_first_and_keep_their_names_apart(folders: dict[str, 
     other = tmp_path / "b"
     other.mkdir()
     (other / "letters").symlink_to(folders["letters"])
-    found = gather([folders["letters"], folders["reverser"]])
-    assert list(found)[:2] == ["letters", "reverser"]
-    assert found["shakespeare"].is_dir()
-    again = gather([folders["letters"], folders["letters"]])
+    models = find_models([folders["letters"], folders["reverser"]])
+    assert list(models)[:2] == ["letters", "reverser"]
+    assert models["shakespeare"].is_dir()
+    again = find_models([folders["letters"], folders["letters"]])
     assert list(again)[:2] == ["letters", "letters-2"]
 
 
-def test_what_each_is(folders: dict[str, Path]) -> None:
+def test_the_kind_of_each_model(folders: dict[str, Path]) -> None:
     library = Library(folders)
     assert library.names("translator") == ["reverser", "fixed"]
     assert library.names("text") == ["letters"]
     assert library.find("reverser").attention
     assert not library.find("fixed").attention
-    with pytest.raises(Refusal, match="there are reverser, fixed, letters"):
+    with pytest.raises(RequestError, match="available: reverser, fixed, letters"):
         library.find("x")
 
 
@@ -44,15 +44,15 @@ def test_runs_of_every_task_read_a_text_but_a_readers(tmp_path: Path) -> None:
     assert library.names("other") == ["reader"]
 
 
-def test_weights_that_must_be_unpickled_are_refused(tmp_path: Path) -> None:
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a model"):
         check(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04")
-    with pytest.raises(ValueError, match="unpickled"):
+    with pytest.raises(ValueError, match="pickled weights"):
         check(tmp_path)
     with pytest.raises(ValueError, match="is not a model"):
-        gather([tmp_path / "missing"])
+        find_models([tmp_path / "missing"])
 
 
 def test_the_card_tells_languages_and_scores(chinese: dict[str, Path]) -> None:
@@ -71,9 +71,9 @@ def test_the_card_tells_languages_and_scores(chinese: dict[str, Path]) -> None:
 def test_changed_weights_are_not_opened(chinese: dict[str, Path], tmp_path: Path) -> None:
     assert Library(chinese).find("zh-en-fixed").check() == chinese["zh-en-fixed"]
     broken = changed(chinese["zh-en-fixed"], tmp_path / "broken")
-    with pytest.raises(Refusal, match="damaged or was changed: its sha256 is") as refused:
+    with pytest.raises(RequestError, match="damaged or was changed: its sha256 is") as error:
         Library({"broken": broken}).find("broken").check()
-    assert refused.value.plain()["values"] == {"name": "broken"}
+    assert error.value.to_json()["values"] == {"name": "broken"}
 
 
 def test_a_model_with_a_damaged_card_or_config_is_listed_and_told_when_opened(chinese: dict[str, Path], tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_model_with_a_damaged_card_or_config_is_listed_and_told_when_opened(ch
     (odd / "config.json").write_text("[]")
     library = Library({"broken": broken, "odd": odd})
     assert library.names() == ["broken", "odd"]
-    with pytest.raises(Refusal, match=r"card\.json is damaged"):
+    with pytest.raises(RequestError, match=r"card\.json is damaged"):
         library.find("broken").check()
 
 
@@ -99,7 +99,7 @@ def test_which_languages_published_models_read(tmp_path: Path) -> None:
         assert Library({"x": tmp_path}).find("x").reads == reads
 
 
-def test_a_taken_port_is_told_and_a_free_one_found() -> None:
+def test_a_taken_port_is_an_error_and_a_free_one_found() -> None:
     with listen(None) as first:
         port = first.getsockname()[1]
         assert first.getsockname()[0] == "127.0.0.1"

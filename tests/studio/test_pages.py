@@ -1,4 +1,4 @@
-"""Pages are found by listing their package, and a folder is all a page needs."""
+"""Pages are found by listing their package; a folder is all a page needs."""
 
 import inspect
 import subprocess
@@ -45,7 +45,7 @@ def test_a_worker_task_takes_the_fields_of_its_request() -> None:
         for one in page.endpoints:
             if isinstance(one, WorkerEndpoint):
                 names = list(inspect.signature(one.run).parameters)
-                assert names[0] == "bench"
+                assert names[0] == "state"
                 assert set(one.body.model_fields) <= set(names[1:]), one.run
                 assert worker_task(f"{page.name}{one.path}") is one.run
 
@@ -60,7 +60,7 @@ def test_the_worker_needs_no_web_server() -> None:
     program = """
 import sys
 import regard.studio.worker
-from regard.studio.bench import Bench
+from regard.studio.worker_state import WorkerState
 from regard.studio.pages import worker_task
 worker_task("translate"), worker_task("look/what-if")
 print([name for name in ("fastapi", "starlette", "uvicorn", "regard.studio.pages.steps") if name in sys.modules])
@@ -69,14 +69,14 @@ print([name for name in ("fastapi", "starlette", "uvicorn", "regard.studio.pages
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(("text", "told"), [("", "PAGE = None"), ("from ...page import Page\nPAGE = Page('other', 1)", "other")])
-def test_a_folder_that_is_no_page_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("", "PAGE = None"), ("from ...page import Page\nPAGE = Page('other', 1)", "other")])
+def test_a_folder_that_is_not_a_page_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
     folder = tmp_path / "odd"
     folder.mkdir()
     (folder / "__init__.py").write_text(text)
     monkeypatch.setattr(package, "__path__", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "regard.studio.pages.odd", raising=False)
-    with pytest.raises(TypeError, match=f"pages/odd/__init__.py defines .*{told}.*; expected PAGE = Page"):
+    with pytest.raises(TypeError, match=f"pages/odd/__init__.py defines .*{message}.*; expected PAGE = Page"):
         pages.__wrapped__()
 
 

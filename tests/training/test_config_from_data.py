@@ -1,12 +1,9 @@
 """`regard train TASK DATA`: from a file of data to a trained model."""
 
-import json
 import random
 
 import pytest
-from typer.testing import CliRunner
 
-from regard.cli import build
 from regard.text.pairs import Pair, hold_out
 from regard.training.config import read_config
 from regard.training.config_from_data import config_for
@@ -68,34 +65,3 @@ def test_held_out_sentences_are_not_trained_on_whichever_side_they_share():
         hold_out(rows[:1], 0.5)
     with pytest.raises(ValueError, match=r"held_out is 2\.0; expected a share"):
         hold_out(rows, 2.0)
-
-
-def test_one_command_trains_on_a_file_and_the_next_shows_the_alignment(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "mine.tsv", pairs(400))
-    path = config_for("translation", tmp_path / "mine.tsv", tmp_path)
-    small = {
-        "embedding = 256": "embedding = 16",
-        "state = 512": "state = 32",
-        "alignment = 256": "alignment = 16",
-        "warmup = 500": "warmup = 5",
-    }
-    text = path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 80").replace("rate = 1e-3", "rate = 2e-2")
-    for old, new in small.items():
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
-    result = CliRunner().invoke(build(), ["train", "translation", "mine.tsv"])
-    assert result.exit_code == 0, result.output
-    assert "as mine.toml says" in result.output
-    shown = CliRunner().invoke(build(), ["translate", "我爱猫", "--model", "runs/mine", "--json"])
-    assert shown.exit_code == 0, shown.output
-    best = json.loads(shown.output)["translations"][0]
-    assert best["text"] == "I love cats"
-    assert len(best["alignment"]) == len(best["target_words"])
-
-
-def test_an_example_is_printed_and_a_missing_config_asked_for():
-    printed = CliRunner().invoke(build(), ["train", "lm", "--example"])
-    assert printed.output == find_task("lm").manual
-    assert "give a TOML file or your data" in CliRunner().invoke(build(), ["train", "lm"]).output

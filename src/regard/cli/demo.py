@@ -1,4 +1,4 @@
-"""`regard demo`: the statements of the mechanism, each drawing itself."""
+"""`regard demo`: a demonstration of one property of attention, computed and drawn in the terminal."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import typer
 
 def demo(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Which demonstration; `regard demo list` names them all.")] = "fluffy",
+    name: Annotated[str, typer.Argument(help="Which demonstration; `regard demo list` lists them.")] = "fluffy",
 ) -> None:
-    """Show a statement of the attention mechanism, computed and drawn: a hand-built head unless you name another."""
-    from regard.demos import DEMOS, play
+    """Compute and draw one property of attention in the terminal, such as why scores are divided by √d.
+
+    After the name: --json prints the numbers, --save FILE saves a figure,
+    --plain, --colour and --light choose the colours.
+    """
+    from regard.demos import DEMOS, run_demo
 
     if name == "list":
         width = max(map(len, DEMOS))
-        for key, line in DEMOS.items():
-            print(f"{key:{width}}  {line}")
+        for demo_name, summary in DEMOS.items():
+            print(f"{demo_name:{width}}  {summary}")
         return
     try:
-        play(name, context.args)
+        run_demo(name, context.args)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

@@ -1,4 +1,4 @@
-"""`regard evaluate TASK RUN`: how good is a trained model on a test set, in numbers others can compare."""
+"""`regard evaluate TASK RUN`: score a trained model on a test set with standard metrics."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..training.tasks import TASKS, Evaluation, find_task
 
 def evaluate(
     task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS[:-1])} or {TASKS[-1]}")],
-    model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name of `regard models`", metavar="RUN")],
-    test: Annotated[list[Path], typer.Option("--test", help="the test file; twice for two parallel files", exists=True)],
-    against: Annotated[list[str] | None, typer.Option("--against", help="another translator to score beside it; may be repeated")] = None,
+    model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name from `regard models`", metavar="RUN")],
+    test: Annotated[list[Path], typer.Option("--test", help="the test file; give it twice for two parallel files", exists=True)],
+    against: Annotated[list[str] | None, typer.Option("--against", help="another translator to compare with; may be repeated")] = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw BLEU by source length: .svg, .png or .pdf")] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="how many prefixes the search keeps; 1 is greedy", min=1)] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="write the translations here, one a line")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="everything as one JSON object")] = False,
+    beam: Annotated[int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1)] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="write the translations to this file, one per line")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
-    """Score a model: BLEU cased and lowercased with their signatures, chrF, the score by length; or perplexity; or accuracy."""
+    """Score a model on a test set: BLEU, chrF and BLEU by source length for translation; perplexity or accuracy for other tasks."""
     if task not in TASKS:
-        raise typer.BadParameter(f"task is {task!r}; what can be evaluated: {', '.join(TASKS)}")
-    chosen = find_task(task)
-    if not chosen.by_length and (against or figure):
+        raise typer.BadParameter(f"task is {task!r}; expected one of {', '.join(TASKS)}")
+    entry = find_task(task)
+    if not entry.by_length and (against or figure):
         raise typer.BadParameter(f"--against and --figure compare translators; the task is {task}")
     from ..zoo import locate
 
@@ -35,9 +35,9 @@ def evaluate(
         if figure:
             from ..plotting import figure_file
 
-            figure_file(figure)  # before the work, not after it
-        result = chosen.evaluate(Evaluation(locate(model), test, device, beam, out))
-        others = {name: chosen.evaluate(Evaluation(locate(name), test, device, beam)) for name in against or ()}
+            figure_file(figure)  # an unknown file type must fail before the evaluation, not after it
+        result = entry.evaluate(Evaluation(locate(model), test, device, beam, out))
+        others = {name: entry.evaluate(Evaluation(locate(name), test, device, beam)) for name in against or ()}
         if figure:
             from ..training.curves import draw_by_length
 
@@ -51,6 +51,7 @@ def evaluate(
 
 
 def _table(result: dict[str, Any]) -> str:
+    """The scores as lines of text."""
     lines = []
     for name, value in result.items():
         if name == "scores":

@@ -1,4 +1,4 @@
-"""`regard fit data.csv --target y`: kernel regression on a table, against its baselines, with a picture."""
+"""`regard fit data.csv --target y`: kernel regression on a table, scored beside baselines, with an optional figure."""
 
 from __future__ import annotations
 
@@ -14,41 +14,50 @@ import typer
 if TYPE_CHECKING:
     from ..models.kernel_regression import NadarayaWatson
 
-FEWEST = 8  # rows, so that a held-out quarter still measures something
-SHOWN = 200  # rows and columns of the weight picture
+MIN_ROWS = 8  # so that a held-out quarter has at least two rows
+MATRIX_SIZE = 200  # rows and columns of the drawn weight matrix
+MAX_POINTS = 5000  # of a scatter plot
 
 
 def fit(
     data: Annotated[
-        Path, typer.Argument(help="a CSV file with a header (.tsv: tab-separated), numbers in its cells", exists=True, dir_okay=False)
+        Path, typer.Argument(help="a CSV file (.tsv: tab-separated): a header line, then numbers", exists=True, dir_okay=False)
     ],
     target: Annotated[str, typer.Option("--target", "-t", help="the column to predict")],
     features: Annotated[
-        str | None, typer.Option("--features", help="columns to predict it from, with commas; all others by default")
+        str | None, typer.Option("--features", help="columns to predict it from, separated by commas (default: all others)")
     ] = None,
-    width: Annotated[str, typer.Option("--width", "-w", help="w = 1/bandwidth: a number, or learn (leave-one-out)")] = "learn",
+    width: Annotated[
+        str,
+        typer.Option(
+            "--width",
+            "-w",
+            help="w = 1/bandwidth: a number, one per feature (a,b,…), or learn (leave-one-out)",
+        ),
+    ] = "learn",
     kernel: Annotated[str, typer.Option("--kernel", "-k", help="gaussian, box, epanechnikov or triangular")] = "gaussian",
     per_dimension: Annotated[
-        bool | None, typer.Option("--per-dimension/--one-width", help="learn a width for each feature; by default when there are several")
+        bool | None,
+        typer.Option("--per-dimension/--one-width", help="one width per feature (default with several), or one for all"),
     ] = None,
-    held_out: Annotated[float, typer.Option("--held-out", help="the share of rows kept for measuring", min=0.01, max=0.9)] = 0.25,
-    seed: Annotated[int, typer.Option("--seed", help="which rows are held out")] = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="write a picture: .svg, .png or .pdf")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the result as one JSON object")] = False,
+    held_out: Annotated[float, typer.Option("--held-out", help="the share of rows held out for testing", min=0.01, max=0.9)] = 0.25,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the random split")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="save a figure of the fit: .svg, .png or .pdf")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
 ) -> None:
-    """Fit Nadaraya–Watson to a table and score it on held-out rows beside average pooling and nearest neighbours."""
+    """Fit Nadaraya–Watson kernel regression to a table and print R² on held-out rows, beside average pooling and nearest neighbours."""
     try:
-        import sklearn  # noqa: F401  (asked for here, so that its absence is told in one line)
+        import sklearn  # noqa: F401  (imported here so that a missing package gives one clear line)
     except ImportError as error:
         raise typer.BadParameter('this needs scikit-learn: pip install "regard[regression]"') from error
     try:
         if out is not None:
             from ..plotting import figure_file
 
-            figure_file(out)  # before the work, not after it
+            figure_file(out)  # an unknown file type must fail before the fit, not after it
         names, X, y = read_table(data, target, None if features is None else [name.strip() for name in features.split(",")])
-        each = len(names) > 1 if per_dimension is None else per_dimension
-        result, model, split = _measure(X, y, _width(width, len(names)), kernel, each, held_out, seed)
+        width_per_feature = len(names) > 1 if per_dimension is None else per_dimension
+        result, model, split = _measure(X, y, _width(width, len(names)), kernel, width_per_feature, held_out, seed)
         if out is not None:
             _draw(model, split, names, target, out)
     except (ValueError, ImportError) as error:
@@ -58,11 +67,11 @@ def fit(
     if as_json:
         sys.stdout.write(json.dumps(report | {"picture": None if out is None else str(out)}, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(_told(report, learned=width == "learn", out=out))
+        sys.stdout.write(_report_text(report, learned=width == "learn", out=out))
 
 
 def read_table(path: Path, target: str, features: list[str] | None = None) -> tuple[list[str], Any, Any]:
-    """The features' names, X (N, d) and y (N,) of a CSV file; an error names the line and column."""
+    """Read a CSV file: the names of the features, X (N, d) and y (N,). Errors name the line and the column."""
     import numpy as np
 
     from ..text.pairs import read_lines
@@ -76,50 +85,51 @@ def read_table(path: Path, target: str, features: list[str] | None = None) -> tu
             raise ValueError(f"{path}: there is no column {name!r}; the columns are {', '.join(header)}")
     names = [name for name in header if name != target] if features is None else features
     if not names or target in names:
-        raise ValueError(f"{path}: {target!r} needs at least one other column to be predicted from, and must not be one itself")
-    wanted = [header.index(name) for name in [*names, target]]
+        raise ValueError(f"{path}: {target!r} needs at least one other column to be predicted from, and must not be among --features")
+    columns = [header.index(name) for name in [*names, target]]
     table = []
     for row in rows:
         if not any(cell.strip() for cell in row):
             continue
-        where = f"{path}:{rows.line_num}"
+        location = f"{path}:{rows.line_num}"
         if len(row) != len(header):
-            raise ValueError(f"{where}: {len(row)} cells, but the header has {len(header)}")
-        table.append([_number(row[column], header[column], where) for column in wanted])
-    if len(table) < FEWEST:
-        raise ValueError(f"{path}: {len(table)} rows; at least {FEWEST} are needed to fit on some and measure on others")
+            raise ValueError(f"{location}: {len(row)} cells, but the header has {len(header)}")
+        table.append([_number(row[column], header[column], location) for column in columns])
+    if len(table) < MIN_ROWS:
+        raise ValueError(f"{path}: {len(table)} rows; at least {MIN_ROWS} are needed, since some are held out for testing")
     numbers = np.array(table)
     return names, numbers[:, :-1], numbers[:, -1]
 
 
-def _number(cell: str, column: str, where: str) -> float:
+def _number(cell: str, column: str, location: str) -> float:
+    """A cell as a finite number, or an error that names its line and column."""
     try:
         value = float(cell)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        shown = repr(cell.strip()) if cell.strip() else "empty"
+        content = repr(cell.strip()) if cell.strip() else "empty"
         raise ValueError(
-            f"{where}: column {column!r} is {shown}; expected a number (remove the row, or leave the column out with --features)"
+            f"{location}: column {column!r} is {content}; expected a number (remove the row, or leave the column out with --features)"
         )
     return value
 
 
 def _width(text: str, count: int) -> Any:
-    """What --width says: "learn", a number, or one per feature with commas."""
+    """The value of --width: "learn", a number, or one number per feature."""
     if text == "learn":
         return text
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--width is {text!r}; expected learn, a number, or {count} numbers with commas") from None
+        raise ValueError(f"--width is {text!r}; expected learn, a number, or {count} numbers separated by commas") from None
     return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _measure(
     X: Any, y: Any, width: Any, kernel: Any, per_dimension: bool, held_out: float, seed: int
 ) -> tuple[dict[str, Any], NadarayaWatson, Any]:
-    """R² on held-out rows of the fit and its baselines."""
+    """Fit the model and its baselines; return their R² on held-out rows, the model and the split."""
     from sklearn.model_selection import train_test_split
     from sklearn.neighbors import KNeighborsRegressor
 
@@ -128,10 +138,10 @@ def _measure(
     split = train_test_split(X, y, test_size=held_out, random_state=seed)
     X_fit, X_test, y_fit, y_test = split
     model = NadarayaWatson(width, kernel, per_dimension=per_dimension).fit(X_fit, y_fit)
-    nearest = min(5, len(X_fit))
+    neighbours = min(5, len(X_fit))
     models = {
         "average pooling": AveragePooling().fit(X_fit, y_fit),
-        f"{nearest} nearest": KNeighborsRegressor(nearest).fit(X_fit, y_fit),
+        f"{neighbours} nearest": KNeighborsRegressor(neighbours).fit(X_fit, y_fit),
         "width 1": NadarayaWatson(1.0, kernel).fit(X_fit, y_fit),
         "kernel regression": model,
     }
@@ -140,20 +150,21 @@ def _measure(
     return {"held_out": len(y_test), "r2": scores, "leave_one_out_error": error}, model, split
 
 
-def _told(report: dict[str, Any], *, learned: bool, out: Path | None) -> str:
+def _report_text(report: dict[str, Any], *, learned: bool, out: Path | None) -> str:
+    """The report as lines of text."""
     rows = report["rows"] - report["held_out"]
-    told = f"{rows:,} rows fitted, {report['held_out']:,} held out"
-    lines = [f"{report['target']} from {', '.join(report['features'])}: {report['kernel']}, {told}", ""]
+    counts = f"{rows:,} rows fitted, {report['held_out']:,} held out"
+    lines = [f"{report['target']} from {', '.join(report['features'])}: {report['kernel']} kernel, {counts}", ""]
     lines += [f"  {name:<18} R² {score:7.4f}" for name, score in report["r2"].items()]
     widths = report["width"]
-    shown = f"{widths:.4g}" if isinstance(widths, float) else ", ".join(f"{name} {w:.4g}" for name, w in widths.items())
-    lines += ["", f"  width {shown}" + (" (learned, leaving one out)" if learned else "")]
-    lines += [] if out is None else [f"  picture {out}"]
+    width_text = f"{widths:.4g}" if isinstance(widths, float) else ", ".join(f"{name} {w:.4g}" for name, w in widths.items())
+    lines += ["", f"  width {width_text}" + (" (learned, leave-one-out)" if learned else "")]
+    lines += [] if out is None else [f"  figure {out}"]
     return "\n".join(lines) + "\n"
 
 
 def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out: Path) -> None:
-    """Data and fit on the left, the weight matrix on the right."""
+    """Draw the data and the fit on the left, the weight matrix on the right."""
     import numpy as np
 
     from ..colours import HEADS, blue, hexadecimal
@@ -166,23 +177,25 @@ def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out:
 
         figure = blank(6.9, 3.0)
         left, right = figure.subplots(1, 2)
-        some = np.random.default_rng(0).permutation(len(X_fit))[:5000]
+        sample = np.random.default_rng(0).permutation(len(X_fit))[:MAX_POINTS]
         if len(names) == 1:
-            queries = np.linspace(X_fit.min(), X_fit.max(), SHOWN)[:, None]
-            left.scatter(X_fit[some], y_fit[some], s=8, color=faint, label="fitted rows", linewidths=0)
-            left.scatter(X_test[:5000], y_test[:5000], s=12, facecolors="none", edgecolors=faint, linewidths=0.6, label="held out")
+            queries = np.linspace(X_fit.min(), X_fit.max(), MATRIX_SIZE)[:, None]
+            left.scatter(X_fit[sample], y_fit[sample], s=8, color=faint, label="fitted rows", linewidths=0)
+            left.scatter(
+                X_test[:MAX_POINTS], y_test[:MAX_POINTS], s=12, facecolors="none", edgecolors=faint, linewidths=0.6, label="held out"
+            )
             left.plot(queries, model.predict(queries), color=line, label="fit")
             left.set(xlabel=names[0], ylabel=target)
             left.legend(frameon=False)
-            keys, label = some[:SHOWN][np.argsort(X_fit[some[:SHOWN], 0], kind="stable")], names[0]
+            keys, label = sample[:MATRIX_SIZE][np.argsort(X_fit[sample[:MATRIX_SIZE], 0], kind="stable")], names[0]
         else:
-            shown = X_test[:5000]
-            left.scatter(y_test[:5000], model.predict(shown), s=8, color=line, linewidths=0)
-            ends = [float(y_test.min()), float(y_test.max())]
-            left.plot(ends, ends, color=faint, linewidth=0.8)
+            tested = X_test[:MAX_POINTS]
+            left.scatter(y_test[:MAX_POINTS], model.predict(tested), s=8, color=line, linewidths=0)
+            limits = [float(y_test.min()), float(y_test.max())]
+            left.plot(limits, limits, color=faint, linewidth=0.8)
             left.set(xlabel=f"{target}, held out", ylabel="predicted")
-            queries, label = shown[np.argsort(y_test[:5000], kind="stable")][:: max(1, len(shown) // SHOWN)], target
-            keys = some[:SHOWN][np.argsort(y_fit[some[:SHOWN]], kind="stable")]
+            queries, label = tested[np.argsort(y_test[:MAX_POINTS], kind="stable")][:: max(1, len(tested) // MATRIX_SIZE)], target
+            keys = sample[:MATRIX_SIZE][np.argsort(y_fit[sample[:MATRIX_SIZE]], kind="stable")]
         ramp = LinearSegmentedColormap.from_list("regard", ["#ffffff", *(hexadecimal(blue(i / 16, dark=False)) for i in range(1, 17))])
         weights = _weights(model, queries, keys)
         picture = right.imshow(weights, cmap=ramp, vmin=0, aspect="auto", interpolation="nearest")
@@ -192,7 +205,7 @@ def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out:
 
 
 def _weights(model: NadarayaWatson, queries: Any, keys: Any) -> Any:
-    """The columns `keys` of the weight matrix, a block of queries at a time so that the whole of it never stands in memory."""
+    """The columns `keys` of the weight matrix, computed in blocks of queries so that the full matrix is never in memory."""
     import numpy as np
 
     step = max(1, 10**7 // len(model.X_))

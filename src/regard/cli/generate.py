@@ -1,4 +1,4 @@
-"""`regard generate PROMPT`: go on writing where a prompt ends."""
+"""`regard generate PROMPT`: continue a prompt with a language model."""
 
 from __future__ import annotations
 
@@ -12,44 +12,49 @@ from .text_input import text_of
 
 
 def generate(
-    prompt: Annotated[str, typer.Argument(help='the beginning; "-" reads it from standard input')],
+    prompt: Annotated[str, typer.Argument(help='the text to continue; "-" reads it from standard input')],
     model: Annotated[
-        str, typer.Option("--model", "-m", help="a name of `regard models`, the folder of a run or of published weights, or a .gguf file")
+        str,
+        typer.Option("--model", "-m", help="a name from `regard models`, the folder of a run or of Hugging Face weights, or a .gguf file"),
     ] = "shakespeare",
-    max_new: Annotated[int, typer.Option("--max-new", help="how many tokens to add", min=1)] = 200,
-    temperature: Annotated[float, typer.Option("--temperature", help="0: the likeliest token; 1: as the model says", min=0.0)] = 0.8,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="only the k likeliest tokens", min=1)] = None,
-    top_p: Annotated[float | None, typer.Option("--top-p", help="only the fewest tokens that reach this probability")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="makes it repeatable")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the prompt and the text as JSON")] = False,
+    max_new: Annotated[int, typer.Option("--max-new", help="how many tokens to generate", min=1)] = 200,
+    temperature: Annotated[
+        float, typer.Option("--temperature", help="0: always the most likely token; 1: the model's own distribution", min=0.0)
+    ] = 0.8,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="sample from the k most likely tokens", min=1)] = None,
+    top_p: Annotated[
+        float | None, typer.Option("--top-p", help="sample from the most likely tokens whose probabilities add up to p")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the prompt and the text as JSON")] = False,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
-    """Write on from PROMPT with a language model."""
+    """Continue PROMPT with a language model."""
     from ..zoo import open as open_model
 
     try:
         prompt = text_of(prompt)
         opened = open_model(model, device=device)
         if not hasattr(opened, "generate"):
-            raise ValueError(f"{model} is not a language model; `regard models` says what each model is for")
-        _say_what_is_not_read(opened, prompt)
+            raise ValueError(f"{model} is not a language model; `regard models` lists the task of each model")
+        _warn_about_unread(opened, prompt)
         text = opened.generate(prompt, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     except (ValueError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     sys.stdout.write((json.dumps({"prompt": prompt, "text": text}, ensure_ascii=False) if as_json else text) + "\n")
 
 
-def _say_what_is_not_read(opened: Any, prompt: str) -> None:
-    """Characters the model never saw, all of them an error; and how much of a long prompt it looks back on."""
+def _warn_about_unread(opened: Any, prompt: str) -> None:
+    """Warn about characters outside the vocabulary (an error if they are most of the prompt) and about a prompt longer than the context."""
     ids = opened.encode(prompt)
-    words = getattr(opened, "vocabulary", None)
-    if words is not None:
-        strange, share = words.unknown_characters(prompt)
+    vocabulary = getattr(opened, "vocabulary", None)
+    if vocabulary is not None:
+        unknown, share = vocabulary.unknown_characters(prompt)
         if share > 0.5:
-            raise ValueError(f"most of the prompt is in characters the model never saw ({' '.join(strange[:20])})")
-        if strange:
-            sys.stderr.write(f"read as unknown, since the model never saw them: {' '.join(strange[:20])}\n")
+            raise ValueError(f"most of the prompt is in characters outside the model's vocabulary ({' '.join(unknown[:20])})")
+        if unknown:
+            sys.stderr.write(f"not in the model's vocabulary, read as unknown: {' '.join(unknown[:20])}\n")
     config = opened.model.config
     if len(ids) > config.context:
-        reads = "looks back on the last" if config.positions == "learned" else "was trained on"
+        reads = "reads only the last" if config.positions == "learned" else "was trained on"
         sys.stderr.write(f"the prompt has {len(ids):,} tokens; the model {reads} {config.context:,}\n")

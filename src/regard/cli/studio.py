@@ -1,4 +1,4 @@
-"""`regard studio`: the page, served to this machine alone."""
+"""`regard studio`: start the local web page."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import typer
 
 
 def studio(
-    port: Annotated[int | None, typer.Option("--port", help="the port; none: 8500, or the next free one", min=1, max=65535)] = None,
+    port: Annotated[int | None, typer.Option("--port", help="the port (default: 8500, or the next free one)", min=1, max=65535)] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in the browser")] = True,
     model: Annotated[
-        list[Path] | None, typer.Option("--model", "-m", help="a run's or a transformers model's folder, or a .gguf file")
+        list[Path] | None,
+        typer.Option("--model", "-m", help="also open this run's folder, Hugging Face folder or .gguf file; may be repeated"),
     ] = None,
 ) -> None:
-    """Translate, look into models, go through attention step by step, fit, and count costs: on a page on this machine."""
+    """Open a local web page to translate, inspect models, compute attention step by step, fit curves and count costs.
+
+    It is reachable from this machine only and needs no network.
+    """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise typer.BadParameter("the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
     from ..studio.serving import serve
 
     try:
-        serve(model or (), port=port, open_page=open_page, say=typer.echo)
+        serve(model or (), port=port, open_page=open_page, report=typer.echo)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

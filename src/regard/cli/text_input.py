@@ -1,4 +1,4 @@
-"""The text a command works on: from its arguments, a file or standard input; checked to be UTF-8 and not empty."""
+"""Read the text a command works on, from its arguments, a file or standard input, and check that it is UTF-8 and not empty."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from ..text.pairs import decode_lines, read_lines
 
 
 def lines_of(texts: Sequence[str] | None, file: Path | None) -> list[str]:
-    """The texts of the arguments, the lines of the file, or those of standard input; at least one must not be blank."""
+    """Return the texts of the arguments, else the lines of the file, else those of standard input; at least one must not be blank."""
     if texts:
-        lines, name = [checked(text) for text in texts], "the text"
+        lines, name = [check_utf8(text) for text in texts], "the text"
     elif file is not None:
         lines, name = read_lines(file), str(file)
     else:
-        lines, name = decode_lines(_typed(), "standard input"), "standard input"
+        lines, name = decode_lines(_read_stdin(), "standard input"), "standard input"
     if not any(line.strip() for line in lines):
         raise ValueError(f"{name} is empty; there is nothing to read")
     return lines
 
 
 def text_of(argument: str) -> str:
-    """The text of an argument; "-" reads all of standard input."""
-    text = "\n".join(decode_lines(_typed(), "standard input")) if argument == "-" else checked(argument)
+    """Return the text of an argument; "-" reads all of standard input."""
+    text = "\n".join(decode_lines(_read_stdin(), "standard input")) if argument == "-" else check_utf8(argument)
     if not text.strip():
         raise ValueError("the text is empty; give at least one word")
     return text
 
 
-def checked(text: str) -> str:
-    """The text, if it is one: bytes that are not UTF-8 reach Python as lone surrogates."""
+def check_utf8(text: str) -> str:
+    """Return the text, or raise ValueError if its bytes were not UTF-8: Python passes such bytes on as lone surrogates."""
     bad = next((c for c in text if "\ud800" <= c <= "\udfff"), None)
     if bad is not None:
         raise ValueError(f"the text is not UTF-8 (byte 0x{ord(bad) & 0xFF:02x} at character {text.index(bad) + 1}); give it as UTF-8")
     return text
 
 
-def _typed() -> bytes:
+def _read_stdin() -> bytes:
     if sys.stdin.isatty():
-        sys.stderr.write("reading from the keyboard, one text a line; Ctrl-D ends\n")
+        sys.stderr.write("reading from the keyboard, one text per line; end with Ctrl-D\n")
     return sys.stdin.buffer.read()

@@ -1,4 +1,4 @@
-"""`regard train TASK CONFIG`: train, or go on where the last time ended."""
+"""`regard train TASK CONFIG`: train a model, or resume an interrupted training."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ def train(
     config: Annotated[
         Path | None,
         typer.Argument(
-            help="the TOML file that says how; or the data itself (pairs as .tsv or .jsonl, a text, stories), and a TOML file is written",
+            help="a TOML file with the settings; or the data (.tsv or .jsonl pairs, a text, stories), for which one is written",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
-    example: Annotated[bool, typer.Option("--example", help="print a TOML file with every setting explained, and stop")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress bar and no samples, only the result")] = False,
-    context_parallel: Annotated[int, typer.Option(min=1, help="processes that share each sequence (lm, mlm), under torchrun")] = 1,
-    fsdp: Annotated[bool, typer.Option("--fsdp", help="under torchrun: each process holds a part of the weights, not a copy")] = False,
+    example: Annotated[bool, typer.Option("--example", help="print a TOML file with every setting explained, and exit")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="print only the result, no progress bar and no samples")] = False,
+    context_parallel: Annotated[
+        int, typer.Option(min=1, help="split each sequence over this many processes (lm, mlm), under torchrun")
+    ] = 1,
+    fsdp: Annotated[bool, typer.Option("--fsdp", help="shard the weights over the processes, under torchrun")] = False,
 ) -> None:
-    """Train a model as CONFIG says, or on a file of data. Running the same command again resumes, after any interruption.
+    """Train a model with the settings of CONFIG, or on a data file. Running the same command again resumes an interrupted training.
 
-    Several processes: torchrun --nproc-per-node N -m regard train TASK CONFIG.
+    To use several processes: torchrun --nproc-per-node N -m regard train TASK CONFIG.
     """
     try:
         from ..training.config_from_data import config_for
@@ -43,7 +45,7 @@ def train(
 
     from rich.console import Console
 
-    console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes the first speaks
+    console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes only the first prints
     if example:
         try:
             typer.echo(find_task(task).manual, nl=False)
@@ -52,32 +54,32 @@ def train(
         return
     if config is None:
         raise typer.BadParameter(
-            f"give a TOML file or your data; `regard train {task} --example` prints one to start from", param_hint="CONFIG"
+            f"give a TOML file or a data file; `regard train {task} --example` prints a TOML file to start from", param_hint="CONFIG"
         )
     try:
         if config.suffix.lower() != ".toml":
             config = config_for(task, config, Path())
-            console.print(f"as {config} says; edit it and run again for another model", soft_wrap=True)
+            console.print(f"settings in {config}; edit it and run again to train another model", soft_wrap=True)
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
-    screen = None if quiet else _Screen(console)
+    display = None if quiet else _ProgressDisplay(console)
     try:
-        state, folder = run(task, config, watch=screen, context_parallel=context_parallel, fully_sharded=fsdp)
+        state, folder = run(task, config, watch=display, context_parallel=context_parallel, fully_sharded=fsdp)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     finally:
-        if screen:
-            screen.close()
+        if display:
+            display.close()
     if state.finished:
         scores = "  ".join(f"{name} {value:.4g}" for name, value in state.metrics.items())
         console.print(f"done: {state.step:,} steps, best at step {state.best_step:,}: {scores}", soft_wrap=True)
     else:
-        console.print(f"stopped at step {state.step:,}, saved; run the same command to go on", soft_wrap=True)
+        console.print(f"stopped at step {state.step:,}, saved; run the same command to resume", soft_wrap=True)
     console.print(str(folder), soft_wrap=True)
 
 
-class _Screen:
-    """A bar with the loss, tokens a second and the time left; scores and samples scroll above it."""
+class _ProgressDisplay:
+    """A progress bar with loss, tokens per second and time left; scores and samples are printed above it."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -104,7 +106,7 @@ class _Screen:
             if progress.samples:
                 self.console.print(progress.samples, markup=False, soft_wrap=True, style="dim")
             return
-        # The bar shows a running mean: single batches jump about.
+        # The bar shows a running mean, since the loss of single batches is noisy.
         self.loss = progress.loss if self.loss is None else 0.95 * self.loss + 0.05 * progress.loss
         self.bar.update(
             self.task,
@@ -113,19 +115,19 @@ class _Screen:
             epoch=progress.epoch,
             loss=self.loss,
             speed=progress.tokens_per_second,
-            left=_clock(progress.seconds_left),
+            left=_duration(progress.seconds_left),
         )
 
     def close(self) -> None:
         self.bar.stop()
 
 
-def _clock(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """Seconds as h:mm:ss or m:ss.
 
-    >>> _clock(3725), _clock(65.4)
+    >>> _duration(3725), _duration(65.4)
     ('1:02:05', '1:05')
     """
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, remaining_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return f"{hours}:{minutes:02d}:{remaining_seconds:02d}" if hours else f"{minutes}:{remaining_seconds:02d}"

@@ -1,4 +1,4 @@
-"""`regard translate TEXT…`: translations with their alignments, in the terminal or as JSON."""
+"""`regard translate TEXT…`: translate, and show the alignment in the terminal, as JSON or as a page."""
 
 from __future__ import annotations
 
@@ -20,61 +20,65 @@ if TYPE_CHECKING:
 
 
 def translate(
-    text: Annotated[list[str] | None, typer.Argument(help="texts to translate; none: one a line from standard input")] = None,
+    text: Annotated[list[str] | None, typer.Argument(help="texts to translate (default: the lines of standard input)")] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="a name of `regard models` or the folder of a run (default: by language)")
+        str | None, typer.Option("--model", "-m", help="a name from `regard models` or the folder of a run (default: by language)")
     ] = None,
-    language: Annotated[str | None, typer.Option("--from", help="the language of the texts: zh or de (default: by their letters)")] = None,
+    language: Annotated[str | None, typer.Option("--from", help="the source language: zh or de (default: by script)")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="translate the lines of a file", exists=True, dir_okay=False)] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="how many prefixes the search keeps; 1 is greedy", min=1)] = None,
-    n_best: Annotated[int, typer.Option("--n-best", help="how many translations of each text", min=1)] = 1,
+    beam: Annotated[int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", min=1)] = None,
+    n_best: Annotated[int, typer.Option("--n-best", help="how many candidate translations to print for each text", min=1)] = 1,
     temperature: Annotated[float | None, typer.Option("--temperature", help="sample instead of searching", min=0.0)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="makes sampling repeatable")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a text, with its alignment")] = False,
-    alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment under each translation")] = True,
-    html: Annotated[Path | None, typer.Option("--html", help="also write the interactive alignment of one text to this page")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text, with its alignment")] = False,
+    alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment below each translation")] = True,
+    html: Annotated[Path | None, typer.Option("--html", help="also write the alignment as an interactive page (one text only)")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
 ) -> None:
-    """Translate, and show which source words each target word was read from.
+    """Translate texts, and show the attention weights between target words and source words.
 
-    Without --model and --from, a text in Chinese characters goes to the best Chinese translator there is and a text in Latin letters to the
-    German one: letters alone cannot tell German from other languages, so say --from, or give a --model. A text longer than what a model was
-    trained on is translated sentence by sentence, without an alignment. A file or standard input gives one line for each line.
+    Without --model and --from the script of a text decides: Chinese characters
+    go to the best installed Chinese model, Latin letters to the German one
+    (whatever the language: use --from or --model for others).
+
+    A text longer than the model was trained on is translated sentence by
+    sentence, without an alignment. A file or standard input gives one output
+    line per input line.
     """
     if text and file:
         raise typer.BadParameter("give texts or --file, not both")
     if model is not None and language is not None:
-        raise typer.BadParameter("--model says which language is read; leave --from out", param_hint="--from")
+        raise typer.BadParameter("--model already decides the source language; leave --from out", param_hint="--from")
     if html and (file or not text or len(text) != 1):
-        raise typer.BadParameter("a page shows one translation: give one text", param_hint="--html")
+        raise typer.BadParameter("a page shows one translation; give exactly one text as an argument", param_hint="--html")
     import torch
 
     from ..zoo import open as open_model
 
-    # Texts given by hand are few and shown with their alignment; a file is a batch job, one plain line each.
+    # Arguments are shown with their alignments; the lines of a file or of standard input give one plain line each.
     batch = not text
     try:
         lines = lines_of(text, file)
         jobs = list(_jobs(lines, model, language, batch))
         entries = {job.entry.path: job.entry for job in jobs if job.entry}
         opened = {path: open_model(entry, device=device, task="translation") for path, entry in entries.items()}
-        refused = _strange(jobs, opened, batch)
+        refused = _check_vocabulary(jobs, opened, batch)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     options = {"width": beam, "n_best": n_best, "temperature": temperature, "generator": generator}
     options["align"] = as_json or html is not None or (alignment and not batch)
     for chunk in _chunks(jobs, 256):
-        for job, found in zip(chunk, _translated(chunk, opened, refused, options), strict=True):
+        for job, candidates in zip(chunk, _translated(chunk, opened, refused, options), strict=True):
             if as_json:
                 name = job.entry.name if job.entry else None
-                sys.stdout.write(json.dumps({"source": job.text, "model": name, **_plain(found)}, ensure_ascii=False) + "\n")
+                sys.stdout.write(json.dumps({"source": job.text, "model": name, **_to_json(candidates)}, ensure_ascii=False) + "\n")
             elif batch:
-                sys.stdout.write("\n".join(c.text for c in found) + "\n")
+                sys.stdout.write("\n".join(c.text for c in candidates) + "\n")
             else:
-                _show(found, n_best)
+                _print_candidates(candidates, n_best)
             if html:
-                _page(found[0], html)
+                _write_page(candidates[0], html)
         sys.stdout.flush()
     if len(refused) == sum(bool(job.text.strip()) for job in jobs):
         raise typer.Exit(1)
@@ -82,7 +86,7 @@ def translate(
 
 @dataclass(frozen=True)
 class _Job:
-    """A text, where it stands, and the model for it; none for a blank line."""
+    """A text, its number among the texts, and the model that translates it (None for a blank line)."""
 
     number: int
     text: str
@@ -90,76 +94,75 @@ class _Job:
 
 
 def _jobs(lines: list[str], model: str | None, language: str | None, batch: bool) -> Iterator[_Job]:
-    """Each text with the model it is for; a text without letters goes where the one before it went."""
+    """Each text with its model; a text without letters gets the model of the text before it."""
     from ..zoo import find, translator
     from ..zoo.language import language_of
 
-    given = find(model) if model is not None else translator(language) if language is not None else None
-    entry = given
+    requested = find(model) if model is not None else translator(language) if language is not None else None
+    entry = requested
     for number, line in enumerate(lines, 1):
-        where = f"line {number}: " if batch else f"text {number}: " if len(lines) > 1 else ""
+        location = f"line {number}: " if batch else f"text {number}: " if len(lines) > 1 else ""
         if not line.strip():
             if not batch:
-                raise ValueError(f"{where}the text is empty; there is nothing to translate")
+                raise ValueError(f"{location}the text is empty; there is nothing to translate")
             yield _Job(number, line, None)
             continue
-        if given is None:
+        if requested is None:
             try:
-                found = language_of(line)
+                detected = language_of(line)
             except ValueError as error:
-                raise ValueError(f"{where}{error}") from error
-            if found is None and entry is None:
-                raise ValueError(f"{where}{line[:40]!r} has no letters to tell its language by; say --from zh or --from de")
-            entry = translator(found) if found is not None else entry
+                raise ValueError(f"{location}{error}") from error
+            if detected is None and entry is None:
+                raise ValueError(f"{location}{line[:40]!r} has no letters to detect its language from; give --from zh or --from de")
+            entry = translator(detected) if detected is not None else entry
         yield _Job(number, line, entry)
 
 
-def _strange(jobs: list[_Job], opened: dict[Path, Translations], batch: bool) -> set[int]:
-    """Say what the models cannot read. The numbers of the texts that are mostly unknown to them; given by hand, that is an error."""
+def _check_vocabulary(jobs: list[_Job], opened: dict[Path, Translations], batch: bool) -> set[int]:
+    """Warn about texts a model cannot read well; return the numbers of those that are mostly unknown (an error unless `batch`)."""
     from ..zoo.language import NAMES, foreign
 
     refused = set()
     for job in jobs:
         if job.entry is None:
             continue
-        where = f"line {job.number}: " if batch else ""
+        location = f"line {job.number}: " if batch else ""
         model = opened[job.entry.path]
-        strange, share = model.source.unknown_characters(job.text)
-        shown = " ".join(strange[:20]) + (" …" if len(strange) > 20 else "")
+        unknown, share = model.source.unknown_characters(job.text)
+        unknown_list = " ".join(unknown[:20]) + (" …" if len(unknown) > 20 else "")
         languages = job.entry.card.languages if job.entry.card else ()
         reads = (
             f"{job.entry.name} reads {NAMES.get(languages[0], languages[0])}" if languages else f"{job.entry.name} was not trained on them"
         )
         if share > 0.5:
-            told = f"{where}most of the text is in characters the model never saw ({shown}); {reads}"
+            message = f"{location}most of the text is in characters outside the model's vocabulary ({unknown_list}); {reads}"
             if not batch:
-                raise ValueError(told)
-            _say(f"{told}; left blank")
+                raise ValueError(message)
+            _warn(f"{message}; left blank")
             refused.add(job.number)
-        elif strange:
-            _say(f"{where}read as unknown, since the model never saw them: {shown}")
+        elif unknown:
+            _warn(f"{location}not in the model's vocabulary, read as unknown: {unknown_list}")
         elif languages and foreign(job.text, languages[0]):
-            _say(f"{where}{reads}, and this does not look like it: expect nonsense")
+            _warn(f"{location}{reads}, but the text appears to be in another language: the translation may be nonsense")
         if job.number not in refused and not model.fits(job.text):
-            _say(
-                f"{where}{len(job.text):,} characters are more than the {model.limit} tokens the model reads at once: sentence by sentence"
-            )
+            _warn(f"{location}{len(job.text):,} characters do not fit the model's {model.limit} tokens: translated sentence by sentence")
     return refused
 
 
 def _translated(
     jobs: list[_Job], opened: dict[Path, Translations], refused: set[int], options: dict[str, Any]
 ) -> Iterator[list[Translated]]:
-    """The translations of each job, blank ones for blank and refused texts; neighbours with one model go through it together."""
+    """The candidates of each job, empty ones for blank and refused texts; consecutive texts of one model are translated as one batch."""
     from ..training.tasks.translation import Translated
 
     blank = [Translated("", 0.0, 0.0, [], [], None)] * options["n_best"]
-    for path, neighbours in groupby(jobs, key=lambda job: None if job.entry is None or job.number in refused else job.entry.path):
-        group = list(neighbours)
+    for path, consecutive in groupby(jobs, key=lambda job: None if job.entry is None or job.number in refused else job.entry.path):
+        group = list(consecutive)
         yield from [blank] * len(group) if path is None else opened[path].translate_long([job.text for job in group], **options)
 
 
-def _show(candidates: list[Translated], n_best: int) -> None:
+def _print_candidates(candidates: list[Translated], n_best: int) -> None:
+    """Print the translations, each with its alignment where there is one."""
     from ..terminal import Pen
 
     pen = Pen.found()
@@ -169,16 +172,17 @@ def _show(candidates: list[Translated], n_best: int) -> None:
             sys.stdout.write("".join(f"  {line}\n" for line in picture.splitlines()))
 
 
-def _page(candidate: Translated, path: Path) -> None:
+def _write_page(candidate: Translated, path: Path) -> None:
+    """Write the alignment of a translation as an interactive page."""
     from ..files import write_text
     from ..sight.views.alignment import alignment_html
 
     if candidate.alignment is None:
-        raise typer.BadParameter("there is no alignment to draw: the model has one fixed context, or the text is long", param_hint="--html")
+        raise typer.BadParameter("there is no alignment to draw: the model has no attention, or the text is long", param_hint="--html")
     write_text(path, alignment_html(candidate.alignment, candidate.target_words, candidate.source_words, title=candidate.text))
 
 
-def _plain(candidates: list[Translated]) -> dict[str, Any]:
+def _to_json(candidates: list[Translated]) -> dict[str, Any]:
     return {
         "translations": [
             {
@@ -199,5 +203,5 @@ def _chunks(jobs: list[_Job], size: int) -> Iterator[list[_Job]]:
         yield jobs[begin : begin + size]
 
 
-def _say(line: str) -> None:
+def _warn(line: str) -> None:
     sys.stderr.write(line + "\n")

@@ -1,7 +1,7 @@
-"""Additive and dot-product scores cost alike on paper; on a machine the dot product is far faster.
+"""Additive and dot-product scores have similar complexity, but dot products are far faster in practice.
 
-A pair costs d multiplications with a dot product and as many with an additive score of hidden size d, and both grow with L · S. But
-the dot products of all pairs are one matrix product, while vᵀ tanh(W x + U q) must visit every pair, with a tanh for every hidden unit.
+A pair takes d multiplications with a dot product and as many with an additive score of hidden size d, and both grow with L · S. But the
+dot products of all pairs are one matrix product, while vᵀ tanh(W x + U q) is computed pair by pair, with a tanh for every hidden unit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.demos.drawing import Board, Lines, Note, Table
-from regard.demos.stage import play
+from regard.demos.panels import Board, Lines, Note, Table
+from regard.demos.runner import run_program
 
 WIDTH = 64
 LENGTHS = (64, 128, 256)
@@ -35,7 +35,7 @@ class Result:
 
 
 def seconds(score: regard.Score, q: Tensor, k: Tensor, v: Tensor, repeats: int) -> float:
-    """The best of a few runs; the first, which warms up, does not count."""
+    """The shortest time of `repeats` runs after a warm-up run."""
     regard.attend(q, k, v, score=score)
     best = float("inf")
     for _ in range(repeats):
@@ -79,10 +79,10 @@ def show(result: Result) -> Board:
         "additive, ms": [1000 * t for t in result.additive_seconds],
     }
     return Board(
-        "Additive and dot scores: like complexity, dot far faster.",
+        "Additive and dot-product scores: similar complexity, but dot products are far faster.",
         [
             Table("", costs),
-            Lines("measured here: attention of 2 heads of width 64, L = S", "L", result.lengths, milliseconds, log_y=True),
+            Lines("measured on this machine: attention with 2 heads of width 64, L = S", "L", result.lengths, milliseconds, log_y=True),
             Lines("how many times slower", "L", result.lengths, {"additive / dot": result.ratio}),
             Note(f"At L = {result.lengths[-1]}, {torch.get_num_threads()} threads, additive took {result.ratio[-1]:.0f} times as long."),
         ],
@@ -90,7 +90,7 @@ def show(result: Result) -> Board:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

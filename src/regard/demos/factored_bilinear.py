@@ -1,7 +1,7 @@
-"""The bilinear score xᵀWq factored as (Ux)ᵀ(Vq): the same score, cheaper when U and V are thin, and asymmetric as the dot product is not.
+"""The bilinear score xᵀWq factored as (Ux)ᵀ(Vq): cheaper when the rank is low, and asymmetric, unlike the dot product.
 
-Factored it is what a Transformer's head does: U is its key map, V its query map. Swapping x and q changes the score, so a word can look
-at another that does not look back. Of rank r it has r(d + d) numbers for d·d, and its scores form a matrix of rank at most r.
+This is what a Transformer head computes: U is its key map, V its query map. Swapping x and q changes the score, so a word can attend
+to another that does not attend to it. With rank r it has r(d + d) parameters instead of d·d, and its scores form a matrix of rank ≤ r.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 import regard
-from regard.demos.drawing import Board, Lines, Note, Table
-from regard.demos.stage import play
+from regard.demos.panels import Board, Lines, Note, Table
+from regard.demos.runner import run_program
 
 WIDTH = 48
 RANKS = (1, 2, 4, 8, 16, 48)
@@ -40,22 +40,22 @@ def run(ranks: Sequence[int] = RANKS) -> Result:
     torch.manual_seed(0)
     x, q = torch.randn(2, 64, WIDTH, dtype=torch.float64)
     full = regard.Bilinear(WIDTH, WIDTH).double().requires_grad_(False)
-    left, size, right = torch.linalg.svd(full.W)
+    left, singular_values, right = torch.linalg.svd(full.W)
     parameters, score_rank, difference, best = [], [], [], []
     for r in ranks:
         score = regard.Bilinear(WIDTH, WIDTH, rank=r).double().requires_grad_(False)
         parameters.append(sum(p.numel() for p in score.parameters()))
         score_rank.append(int(torch.linalg.matrix_rank(score(q, x))))
         difference.append(float((score(q, x) - q @ score.matrix().mT @ x.mT).abs().max()))
-        score.U.copy_(size[:r].sqrt().unsqueeze(-1) * left[:, :r].mT)  # the nearest W of rank r (Eckart and Young 1936)
-        score.V.copy_(size[:r].sqrt().unsqueeze(-1) * right[:r])
+        score.U.copy_(singular_values[:r].sqrt().unsqueeze(-1) * left[:, :r].mT)  # the nearest W of rank r (Eckart and Young 1936)
+        score.V.copy_(singular_values[:r].sqrt().unsqueeze(-1) * right[:r])
         best.append(float((score(q, x) - full(q, x)).norm() / full(q, x).norm()))
     dot = regard.Dot()
     return Result(list(ranks), parameters, WIDTH * WIDTH, score_rank, difference, best, asymmetry(dot, x), asymmetry(full, x))
 
 
 def show(result: Result) -> Board:
-    rows = [["rank", "numbers", "rank of the scores", "(Ux)ᵀ(Vq) − xᵀ(UᵀV)q"]]
+    rows = [["rank", "parameters", "rank of the scores", "(Ux)ᵀ(Vq) − xᵀ(UᵀV)q"]]
     for i, rank in enumerate(result.ranks):
         rows.append([str(rank), f"{result.parameters[i]:,}", str(result.score_rank[i]), f"{result.difference[i]:.0e}"])
     rows.append(["full W", f"{result.full_parameters:,}", "", ""])
@@ -71,14 +71,14 @@ def show(result: Result) -> Board:
             ),
             Note(
                 f"s(x, q) against s(q, x), relative difference: dot {result.dot_asymmetry:.2f}, bilinear {result.bilinear_asymmetry:.2f}\n"
-                "the dot product is symmetric: x looks at q as much as q at x"
+                "the dot product is symmetric: s(x, q) = s(q, x)"
             ),
         ],
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

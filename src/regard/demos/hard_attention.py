@@ -1,9 +1,9 @@
-"""Hard attention looks at one input only. A draw has no gradient, yet it learns where to look from reward alone.
+"""Hard attention picks one input. Sampling has no gradient, yet the scores can be learned from rewards alone.
 
-Eight boxes each bear a label and hold a digit; a request names one of them in another language (a rotation the model does not know). The
-model opens one box, drawn from softmax(score), reads its digit, and pays 1 if it is wrong. A bilinear score must find the rotation.
-It is trained by REINFORCE with a baseline, the mean reward so far; at test time the argmax is taken. Williams 1992; Xu et al. 2015,
-section 4.1.
+Eight boxes each have a label vector and hold a digit; the request is the label of one box under a rotation the model does not know. The
+model samples a box from softmax(score), reads its digit, and gets the reward 0 if it is the requested one, else −1. To succeed, its
+bilinear score must learn the rotation. It is trained by REINFORCE with a baseline, the mean reward so far; at test time the argmax is
+taken. Williams 1992; Xu et al. 2015, section 4.1.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.demos.drawing import Board, Lines, Note, Table
-from regard.demos.stage import play
+from regard.demos.panels import Board, Lines, Note, Table
+from regard.demos.runner import run_program
 from regard.layers.hard import HardAttention
 
 BOXES, WIDTH, DIGITS = 8, 8, 10
@@ -25,87 +25,87 @@ BOXES, WIDTH, DIGITS = 8, 8, 10
 @dataclass(frozen=True)
 class Result:
     steps: list[int]
-    right: list[float]  # share of right digits while training, with a baseline
+    right: list[float]  # share of correct digits during training, with a baseline
     right_without: list[float]  # and without one
-    accuracy_before: float  # argmax on fresh boxes
+    accuracy_before: float  # argmax on new boxes
     accuracy_sampled: float
     accuracy_argmax: float
     chance: float
-    gradient_spread: float  # standard deviation of the first gradient, with the baseline over without
+    gradient_spread: float  # standard deviation of the first gradient with the baseline, divided by that without
 
 
 class Boxes:
-    """Fresh problems: requests (B, 1, d), labels (B, N, d), digits one-hot (B, N, 10), and the digit asked for (B, 1)."""
+    """Random batches: requests (B, 1, d), labels (B, N, d), one-hot digits (B, N, 10), and the requested digit (B, 1)."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
-        self.language = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(0)))[0]
+        self.rotation = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(0)))[0]
 
     def batch(self, size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         labels = torch.nn.functional.normalize(torch.randn(size, BOXES, WIDTH, generator=self.generator), dim=-1)
-        asked = torch.randint(BOXES, (size, 1), generator=self.generator)
+        requested = torch.randint(BOXES, (size, 1), generator=self.generator)
         digits = torch.randint(DIGITS, (size, BOXES), generator=self.generator)
-        request = labels.gather(1, asked.unsqueeze(-1).expand(-1, -1, WIDTH)) @ self.language
-        return request, labels, torch.nn.functional.one_hot(digits, DIGITS).float(), digits.gather(1, asked)
+        request = labels.gather(1, requested.unsqueeze(-1).expand(-1, -1, WIDTH)) @ self.rotation
+        return request, labels, torch.nn.functional.one_hot(digits, DIGITS).float(), digits.gather(1, requested)
 
 
 def answer(layer: HardAttention, boxes: Boxes, size: int) -> tuple[regard.Attended, Tensor]:
-    """What was picked, and the reward: 0 where the digit read is the digit asked for, −1 where it is not."""
-    request, labels, digits, asked = boxes.batch(size)
-    seen = layer(request, labels, digits, generator=boxes.generator)
-    return seen, (seen.output.argmax(-1) == asked).float() - 1
+    """The attention result, and the reward: 0 where the digit read is the requested one, else −1."""
+    request, labels, digits, target = boxes.batch(size)
+    attended = layer(request, labels, digits, generator=boxes.generator)
+    return attended, (attended.output.argmax(-1) == target).float() - 1
 
 
 def train(steps: int, *, baseline: bool, batch: int = 128) -> tuple[HardAttention, list[float]]:
-    """Learn from reward alone; without a baseline every wrong draw is discouraged and no right one encouraged."""
+    """Train from rewards alone. Without a baseline, wrong picks become less likely but right ones get no gradient."""
     torch.manual_seed(1)
     layer, boxes = HardAttention(regard.Bilinear(WIDTH, WIDTH)), Boxes(seed=2)
     optimiser = torch.optim.Adam(layer.parameters(), lr=0.1)
     right = []
     for _ in range(steps):
-        seen, reward = answer(layer, boxes, batch)
-        assert seen.log_prob is not None
+        attended, reward = answer(layer, boxes, batch)
+        assert attended.log_prob is not None
         optimiser.zero_grad()
-        (layer.loss(seen, reward) if baseline else regard.reinforce(seen.log_prob, reward)).backward()
+        (layer.loss(attended, reward) if baseline else regard.reinforce(attended.log_prob, reward)).backward()
         optimiser.step()
         right.append(1 + float(reward.mean()))
     return layer, right
 
 
 def gradient_spread(layer: HardAttention, trials: int = 100, batch: int = 32) -> float:
-    """How much the gradient varies from batch to batch with a baseline, over how much without."""
+    """The standard deviation of the gradient over batches with a baseline, divided by that without."""
     boxes = Boxes(seed=3)
-    found: dict[bool, list[Tensor]] = {True: [], False: []}
+    gradients: dict[bool, list[Tensor]] = {True: [], False: []}
     parameters = list(layer.score.parameters())
-    level = float(answer(layer, boxes, 4096)[1].mean())
+    mean_reward = float(answer(layer, boxes, 4096)[1].mean())
     for _ in range(trials):
-        seen, reward = answer(layer, boxes, batch)
-        assert seen.log_prob is not None
+        attended, reward = answer(layer, boxes, batch)
+        assert attended.log_prob is not None
         for baseline in (True, False):
-            loss = regard.reinforce(seen.log_prob, reward, level if baseline else 0.0)
-            found[baseline].append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters, retain_graph=True)]))
-    spread = {baseline: torch.stack(gradients).var(0).sum().sqrt() for baseline, gradients in found.items()}
+            loss = regard.reinforce(attended.log_prob, reward, mean_reward if baseline else 0.0)
+            gradients[baseline].append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters, retain_graph=True)]))
+    spread = {baseline: torch.stack(samples).var(0).sum().sqrt() for baseline, samples in gradients.items()}
     return float(spread[True] / spread[False])
 
 
 def run(steps: int = 120) -> Result:
     torch.manual_seed(1)
-    before = HardAttention(regard.Bilinear(WIDTH, WIDTH))
-    spread = gradient_spread(before)
+    untrained = HardAttention(regard.Bilinear(WIDTH, WIDTH))
+    spread = gradient_spread(untrained)
     layer, right = train(steps, baseline=True)
-    _, bare = train(steps, baseline=False)
-    size, window = 2048, max(1, steps // 10)
+    _, right_without = train(steps, baseline=False)
+    size, span = 2048, max(1, steps // 10)  # the curves are means over `span` steps
     with torch.no_grad():
         sampled = 1 + float(answer(layer, Boxes(seed=4), size)[1].mean())
-        first, best = (1 + float(answer(model.eval(), Boxes(seed=4), size)[1].mean()) for model in (before, layer))
-    every = range(0, steps - window + 1, window)
+        accuracy_before, accuracy_argmax = (1 + float(answer(model.eval(), Boxes(seed=4), size)[1].mean()) for model in (untrained, layer))
+    starts = range(0, steps - span + 1, span)
     return Result(
-        [i + window for i in every],
-        [sum(right[i : i + window]) / window for i in every],
-        [sum(bare[i : i + window]) / window for i in every],
-        first,
+        [i + span for i in starts],
+        [sum(right[i : i + span]) / span for i in starts],
+        [sum(right_without[i : i + span]) / span for i in starts],
+        accuracy_before,
         sampled,
-        best,
+        accuracy_argmax,
         1 / BOXES + (1 - 1 / BOXES) / DIGITS,
         spread,
     )
@@ -114,24 +114,24 @@ def run(steps: int = 120) -> Result:
 def show(result: Result) -> Board:
     curves = {"with a baseline": result.right, "without": result.right_without}
     rows = [
-        ["right digits, fresh boxes", ""],
+        ["correct digits, new boxes", ""],
         ["chance", f"{result.chance:.0%}"],
         ["before training, argmax", f"{result.accuracy_before:.0%}"],
-        ["after, a draw", f"{result.accuracy_sampled:.0%}"],
-        ["after, argmax (as used at test time)", f"{result.accuracy_argmax:.0%}"],
+        ["after training, sampled", f"{result.accuracy_sampled:.0%}"],
+        ["after training, argmax (used at test time)", f"{result.accuracy_argmax:.0%}"],
     ]
     return Board(
-        "Hard attention learns where to look from reward alone.",
+        "Hard attention learns which input to pick from rewards alone.",
         [
-            Lines("right digits while training (draws)", "step", result.steps, curves),
+            Lines("correct digits during training (sampled)", "step", result.steps, curves),
             Table("", rows),
-            Note(f"With the baseline the first gradients spread {result.gradient_spread:.2f} times as wide as without."),
+            Note(f"With the baseline the standard deviation of the first gradients is {result.gradient_spread:.2f} times that without."),
         ],
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Many heads look in parallel, each with its own maps; projecting twice, as some textbooks write it, collapses to one product.
+"""Several heads run in parallel, each with its own projections; projecting twice, as some textbooks write it, equals projecting once.
 
-The h heads' outputs are concatenated and multiplied by W_o, computed here head by head and compared with the layer. The textbook form
-"first Q = XW, then Q W_i for every head" is X (W W_i): two matrices in a row are one matrix, so nothing is gained by keeping both.
+The outputs of the h heads are concatenated and multiplied by W_o; here this is computed head by head and compared with the layer. The
+textbook form "first Q = XW, then Q W_i for every head" equals X (W W_i): the product of two matrices is one matrix.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 import regard
-from regard.demos.drawing import Board, Grid, Note
-from regard.demos.stage import play
+from regard.demos.panels import Board, Grid, Note
+from regard.demos.runner import run_program
 from regard.layers.multihead import MultiHeadAttention
 
 WIDTH, HEADS, TOKENS = 16, 4, 6
@@ -24,7 +24,7 @@ class Result:
     weights: list[list[list[float]]]  # (heads, L, S)
     by_hand: float  # head by head, concatenated, times W_o, against the layer
     collapsed: float  # projecting twice against projecting once
-    queries_together: float  # M queries at once against one after another
+    queries_together: float  # all queries in one call against one call per query
     twice_numbers: int
     once_numbers: int
 
@@ -34,24 +34,24 @@ def run() -> Result:
     x = torch.randn(1, TOKENS, WIDTH, dtype=torch.float64)
     layer = MultiHeadAttention(WIDTH, HEADS, bias=False).double().requires_grad_(False)
     assert layer.in_proj_weight is not None
-    layer.in_proj_weight.mul_(3)  # sharper, so that the heads differ to the eye
+    layer.in_proj_weight.mul_(3)  # sharper weights, so that the heads differ visibly
     d = WIDTH // HEADS
-    out, seen = layer.observe(x, readings=[regard.Rows(list(range(TOKENS)))])
+    out, attended = layer.observe(x, readings=[regard.Rows(list(range(TOKENS)))])
 
     maps = layer.in_proj_weight.view(3, HEADS, d, WIDTH)  # W_q, W_k, W_v of every head
-    each = [regard.attend(*(x @ maps[part, head].mT for part in range(3))) for head in range(HEADS)]
-    by_hand = torch.cat(each, -1) @ layer.out_proj.weight.mT
+    outputs = [regard.attend(*(x @ maps[part, head].mT for part in range(3))) for head in range(HEADS)]
+    by_hand = torch.cat(outputs, -1) @ layer.out_proj.weight.mT
 
     first = torch.randn(3, WIDTH, WIDTH, dtype=torch.float64) / WIDTH**0.5  # project once …
     twice = [regard.attend(*(x @ first[part] @ maps[part, head].mT for part in range(3))) for head in range(HEADS)]  # … and then per head
     once = [regard.attend(*(x @ (first[part] @ maps[part, head].mT) for part in range(3))) for head in range(HEADS)]
 
-    alone = torch.cat([layer(x[:, i : i + 1], x) for i in range(TOKENS)], 1)
+    one_by_one = torch.cat([layer(x[:, i : i + 1], x) for i in range(TOKENS)], 1)
     return Result(
-        seen.readings["rows"][0].tolist(),
+        attended.readings["rows"][0].tolist(),
         float((by_hand - out).abs().max()),
         float((torch.cat(twice, -1) - torch.cat(once, -1)).abs().max()),
-        float((alone - out).abs().max()),
+        float((one_by_one - out).abs().max()),
         3 * WIDTH * WIDTH + 3 * HEADS * WIDTH * d,
         3 * HEADS * WIDTH * d,
     )
@@ -61,12 +61,12 @@ def show(result: Result) -> Board:
     names = [f"x{i + 1}" for i in range(TOKENS)]
     grids = [Grid(f"head {head}", weights, names, names, numbers=False) for head, weights in enumerate(result.weights)]
     return Board(
-        "Every head looks its own way; projecting twice is projecting once.",
+        "Every head has its own weights; projecting twice equals projecting once.",
         [
             *grids,
             Note(
                 f"heads one by one, concatenated, times W_o: equal to the layer within {result.by_hand:.0e}\n"
-                f"X W W_i against X (W W_i): {result.collapsed:.0e}, {result.once_numbers:,} numbers, not {result.twice_numbers:,}\n"
+                f"X W W_i against X (W W_i): {result.collapsed:.0e}, {result.once_numbers:,} parameters, not {result.twice_numbers:,}\n"
                 f"all queries at once against one at a time: equal within {result.queries_together:.0e}"
             ),
         ],
@@ -74,7 +74,7 @@ def show(result: Result) -> Board:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

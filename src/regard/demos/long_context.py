@@ -1,8 +1,8 @@
-"""Long inputs: some ways to look at less are exact for what they look at, some approximate, and some are another model.
+"""Attention over long inputs: masks are exact, some methods approximate full attention, and some define another model.
 
-Windows, Longformer and block-sparse patterns are masks: exact attention over fewer pairs. Linformer (mixed keys) and hashing approximate
-full attention; their error is measured here against it, on data that suits them and on noise that does not. Adaptive span approximates
-nothing: it is a different model, whose heads learn how far to look.
+Windows, Longformer and block-sparse patterns are masks: exact attention over fewer pairs. Linformer (projected keys) and hashing
+approximate full attention; their error is measured against it, on data that suits them and on noise that does not. Adaptive span is not
+an approximation but another model, whose heads learn how far back they attend.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.demos.drawing import Board, Lines, Note, Table
-from regard.demos.stage import play
+from regard.demos.panels import Board, Lines, Note, Table
+from regard.demos.runner import run_program
 from regard.layers.adaptive_span import AdaptiveSpanAttention
 from regard.layers.blocksparse import bigbird_layout
 from regard.layers.hashing import LshAttention
@@ -32,7 +32,7 @@ ROUNDS = (1, 2, 4, 8)
 @dataclass(frozen=True)
 class Result:
     exact: dict[str, float]  # greatest difference from dense attention under the same pattern
-    pairs: dict[str, float]  # share of all pairs looked at
+    pairs: dict[str, float]  # share of all query-key pairs that are visible
     ranks: list[int]
     linformer_smooth: list[float]  # relative error
     linformer_noise: list[float]
@@ -43,13 +43,13 @@ class Result:
 
 
 def smooth(seed: int = 0) -> Tensor:
-    """A sequence of few degrees of freedom: a sum of slow waves."""
+    """A sequence with few degrees of freedom: a sum of low frequencies."""
     t = torch.linspace(0, math.pi, TOKENS).unsqueeze(-1)
     return torch.cat([torch.cos(w * t) for w in range(4)], -1) @ torch.randn(1, 4, WIDTH, generator=torch.Generator().manual_seed(seed))
 
 
 def clusters(seed: int = 0, count: int = 8) -> Tensor:
-    """Tokens near a few directions, in random order."""
+    """Tokens close to one of a few directions, in random order."""
     g = torch.Generator().manual_seed(seed)
     centres = 6 * torch.nn.functional.normalize(torch.randn(count, WIDTH, generator=g), dim=-1)
     return centres[torch.randint(count, (1, TOKENS), generator=g)] + 0.1 * torch.randn(1, TOKENS, WIDTH, generator=g)
@@ -68,7 +68,7 @@ def hashing(rounds: int) -> LshAttention:
     torch.manual_seed(0)
     layer = LshAttention(WIDTH, HEADS, chunk=32, rounds=rounds)
     with torch.no_grad():
-        layer.query.weight.copy_(10 * torch.eye(WIDTH))  # a map that keeps directions, and scores sharp enough to choose
+        layer.query.weight.copy_(10 * torch.eye(WIDTH))  # keeps directions, and makes the softmax sharp
     return layer
 
 
@@ -85,10 +85,10 @@ def run() -> Result:
     q, k, v = torch.randn(3, TOKENS, WIDTH, dtype=torch.float64)
     exact, pairs = {}, {}
     for name, mask in patterns.items():
-        allowed = mask.dense(TOKENS, TOKENS)[0, 0]
-        scores = (q @ k.mT / math.sqrt(WIDTH)).masked_fill(~allowed, -math.inf)
+        visible = mask.dense(TOKENS, TOKENS)[0, 0]
+        scores = (q @ k.mT / math.sqrt(WIDTH)).masked_fill(~visible, -math.inf)
         exact[name] = float((regard.attend(q, k, v, mask=mask) - torch.softmax(scores, -1) @ v).abs().max())
-        pairs[name] = float(allowed.float().mean())
+        pairs[name] = float(visible.float().mean())
     span = AdaptiveSpanAttention(WIDTH, HEADS, longest=TOKENS, ramp=16)
     span.attention.load_state_dict(full.state_dict())
     return Result(
@@ -105,26 +105,26 @@ def run() -> Result:
 
 
 def show(result: Result) -> Board:
-    rows = [["exact, through masks", "pairs looked at", "from the dense form"]]
+    rows = [["exact, through masks", "visible pairs", "difference from dense"]]
     rows += [[name, f"{result.pairs[name]:.1%}", f"{result.exact[name]:.0e}"] for name in result.exact]
     linformers = {"smooth": result.linformer_smooth, "noise": result.linformer_noise}
     hashes = {"clusters": result.hashing_clusters, "noise": result.hashing_noise}
     return Board(
-        "Looking at less: exact, approximate, or another model.",
+        "Attention over long inputs: exact, approximate, or another model.",
         [
             Table("", rows),
-            Lines(f"Linformer: relative error, {TOKENS} tokens mixed into `rank`", "rank", result.ranks, linformers),
+            Lines(f"Linformer: relative error, {TOKENS} tokens projected to `rank`", "rank", result.ranks, linformers),
             Lines("hashing: relative error, chunks of 32", "rounds", result.rounds, hashes),
             Note(
-                f"adaptive span: {result.span_difference:.2f} away from full attention with the same maps, before training: "
-                "a different model,\nso this is no error; its heads learn how far to look."
+                f"adaptive span: differs by {result.span_difference:.2f} (relative) from full attention with the same weights, untrained;\n"
+                "not an error, since it is another model, whose heads learn how far back they attend."
             ),
         ],
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

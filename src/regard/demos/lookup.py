@@ -1,7 +1,7 @@
-"""Attention is a soft look-up in a table of keys and values, in three stages; a dict is its limit as the temperature falls to 0.
+"""Attention is a soft lookup in a table of keys and values, in three stages; a dict is its limit as the temperature goes to 0.
 
-A dict compares, finds the one key that equals the query, and returns its value. Attention scores every key (stage 1), turns the scores
-into weights (stage 2), and mixes the values (stage 3). With an ever lower temperature the weights become the dict's: all on one key.
+A dict finds the key that equals the query and returns its value. Attention scores every key (stage 1), turns the scores into weights
+(stage 2), and averages the values with them (stage 3). As the temperature falls, all the weight goes to one key, as in a dict.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 
 import regard
-from regard.demos.drawing import Board, Grid, Lines, Note, Table
-from regard.demos.stage import play
+from regard.demos.panels import Board, Grid, Lines, Note, Table
+from regard.demos.runner import run_program
 
 PRICES = {"apple": 3.0, "banana": 1.0, "cherry": 8.0, "durian": 5.0}
-ASKED = "cherry"
+QUERY = "cherry"
 TEMPERATURES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 
 
@@ -25,12 +25,12 @@ class Result:
     keys: list[str]
     values: list[float]
     asked: str
-    crisp: float  # what the dict says
+    crisp: float  # the value the dict returns
     scores: list[float]  # stage 1
     temperatures: list[float]
-    weights: list[list[float]]  # stage 2, one row a temperature
+    weights: list[list[float]]  # stage 2, one row per temperature
     answers: list[float]  # stage 3
-    argmax: float  # hard attention's answer: the limit itself
+    argmax: float  # the output of hard attention: the limit itself
 
 
 def run(temperatures: Sequence[float] = TEMPERATURES) -> Result:
@@ -38,7 +38,7 @@ def run(temperatures: Sequence[float] = TEMPERATURES) -> Result:
     key = torch.nn.functional.normalize(torch.randn(len(PRICES), 6, generator=g, dtype=torch.float64), dim=-1)
     value = torch.tensor(list(PRICES.values()), dtype=torch.float64).unsqueeze(-1)
     names = list(PRICES)
-    query = key[names.index(ASKED)].unsqueeze(0)  # (1, d): the very key that is asked for
+    query = key[names.index(QUERY)].unsqueeze(0)  # (1, d), equal to the key it looks up
     score = regard.Dot()
     scores = score(query, key)
     weights = [regard.Softmax(temperature=t)(scores)[0] for t in temperatures]
@@ -46,8 +46,8 @@ def run(temperatures: Sequence[float] = TEMPERATURES) -> Result:
     return Result(
         names,
         list(PRICES.values()),
-        ASKED,
-        PRICES[ASKED],
+        QUERY,
+        PRICES[QUERY],
         scores[0].tolist(),
         list(temperatures),
         [w.tolist() for w in weights],
@@ -63,18 +63,18 @@ def show(result: Result) -> Board:
     return Board(
         "A dict is attention at temperature 0.",
         [
-            Note(f'crisp:  prices["{result.asked}"] = {result.crisp:g}'),
+            Note(f'dict:  prices["{result.asked}"] = {result.crisp:g}'),
             Table("", table),
             Grid("2 weights  softmax(score / temperature)", result.weights, [f"{t:g}" for t in result.temperatures], result.keys),
-            Lines("3 mix  Σ weight · value", "temperature", result.temperatures, {"answer": result.answers}),
-            Lines("", "temperature", result.temperatures, {"away from the dict": gap}),
-            Note(f"limit:  argmax gives {result.argmax:g}, exactly the dict's answer"),
+            Lines("3 output  Σ weight · value", "temperature", result.temperatures, {"output": result.answers}),
+            Lines("", "temperature", result.temperatures, {"difference from the dict": gap}),
+            Note(f"limit:  argmax gives {result.argmax:g}, exactly the dict's value"),
         ],
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

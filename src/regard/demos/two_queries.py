@@ -1,7 +1,7 @@
-"""One scene, two questions, two selections: focus has a query (top-down, volitional), saliency has none (bottom-up, non-volitional).
+"""One input, two queries, two selections: focus has a query (top-down, volitional), saliency has none (bottom-up, non-volitional).
 
-On a desk lie a newspaper, a paper, a red cup of coffee, a notebook and a book. Asked nothing, the red cup catches the eye; wanting
-to read, the book does. The desk does not change: only the query does.
+On a desk are a newspaper, a paper, a red cup of coffee, a notebook and a book. Without a query the red cup is selected; with the query
+"I want to read" the book is. The input is the same, only the query differs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 import regard
-from regard.demos.drawing import Board, Grid, Note
-from regard.demos.stage import play
+from regard.demos.panels import Board, Grid, Note
+from regard.demos.runner import run_program
 from regard.layers.pooling import GatedPooling, MaxPooling, WinnerTakeAll
 
 THINGS = ("newspaper", "paper", "red cup", "notebook", "book")
@@ -25,8 +25,8 @@ QUERIES = {"I want to read": (0.0, 2.0, 0.0, 0.0), "I want to write": (0.0, 0.0,
 @dataclass(frozen=True)
 class Result:
     things: list[str]
-    salient: dict[str, list[float]]  # no query: each pooling's weights
-    focused: dict[str, list[float]]  # one query each: attention weights
+    salient: dict[str, list[float]]  # no query: the weights of each pooling
+    focused: dict[str, list[float]]  # the attention weights of each query
 
 
 def run() -> Result:
@@ -41,33 +41,33 @@ def run() -> Result:
         "gates": gates.weights(x),
     }
     query = torch.tensor(list(QUERIES.values()))
-    seen = regard.observe(query, x, x, score=regard.Dot(), readings=[regard.Rows([0, 1])]).readings["rows"]
+    focused = regard.observe(query, x, x, score=regard.Dot(), readings=[regard.Rows([0, 1])]).readings["rows"]
     return Result(
         list(THINGS),
         {name: weights.tolist() for name, weights in salient.items()},
-        {name: weights.tolist() for name, weights in zip(QUERIES, seen, strict=True)},
+        {name: weights.tolist() for name, weights in zip(QUERIES, focused, strict=True)},
     )
 
 
 def show(result: Result) -> Board:
     return Board(
-        "The same desk under two questions gives two selections.",
+        "The same desk gives two selections under two queries.",
         [
-            Grid("no query: what stands out (saliency)", list(result.salient.values()), list(result.salient), result.things),
+            Grid("without a query (saliency)", list(result.salient.values()), list(result.salient), result.things),
             Grid(
-                "a query each: what is looked for (focus)",
+                "with a query (focus)",
                 list(result.focused.values()),
                 list(result.focused),
                 result.things,
                 current=(0, 1),
             ),
-            Note("max pooling: the share of features a thing won; gates open each for itself and need not sum to 1"),
+            Note("max pooling: the share of features for which the thing has the maximum; gates are independent and need not sum to 1"),
         ],
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A head's value map is two thin matrices: Value↓ takes from the word looked at, Value↑ writes into the word that looks.
+"""The value map of a head is the product of two low-rank factors: Value↓ projects the attended word down, Value↑ projects back up.
 
-The output is added: E + ΔE. W_o holds the Value↑ of every head side by side, so each head's work can be told apart:
-ΔE = Σ_heads Σ_words weight · Value↑ Value↓ E, which is compared with what the layer itself gives. Thin factors keep a head
-small: GPT-3's value map would have 150,994,944 numbers in full.
+The output is added to the embedding: E + ΔE. W_o holds the Value↑ of all heads side by side, so the output of each head can be computed
+separately: ΔE = Σ_heads Σ_words weight · Value↑ Value↓ E, which is compared with the output of the layer. The factors keep a head small:
+as a full matrix, a value map of GPT-3 would have 150,994,944 parameters.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 
 import regard
-from regard.demos.drawing import Bars, Board, Note, Table
-from regard.demos.stage import play
+from regard.demos.panels import Bars, Board, Note, Table
+from regard.demos.runner import run_program
 from regard.layers.multihead import MultiHeadAttention
 
 WIDTH, HEADS, TOKENS = 32, 4, 7
@@ -23,8 +23,8 @@ WIDTH, HEADS, TOKENS = 32, 4, 7
 @dataclass(frozen=True)
 class Result:
     ranks: list[int]  # of each head's value map (WIDTH, WIDTH)
-    share: list[float]  # ‖ΔE of a head‖ over ‖E‖, on average over words
-    sum_error: float  # the heads' ΔE added up against the layer's output
+    share: list[float]  # ‖ΔE of a head‖ / ‖E‖, mean over words
+    sum_error: float  # the sum of the heads' ΔE against the layer's output
     residual_error: float  # E + ΔE against x + layer(x)
     gpt3_full: int
     gpt3_factors: int
@@ -34,8 +34,8 @@ def run() -> Result:
     torch.manual_seed(0)
     x = torch.randn(1, TOKENS, WIDTH, dtype=torch.float64)
     layer = MultiHeadAttention(WIDTH, HEADS, bias=False).double().requires_grad_(False)
-    out, seen = layer.observe(x, mask=regard.causal(), readings=[regard.Rows(list(range(TOKENS)))])
-    weights = seen.readings["rows"][0]  # (h, L, S)
+    out, attended = layer.observe(x, mask=regard.causal(), readings=[regard.Rows(list(range(TOKENS)))])
+    weights = attended.readings["rows"][0]  # (h, L, S)
     change = torch.stack([weights[head] @ x[0] @ layer.value_map(head).mT for head in range(HEADS)])  # (h, L, D)
     d_model, d_head = 12_288, 128
     return Result(
@@ -50,17 +50,17 @@ def run() -> Result:
 
 def show(result: Result) -> Board:
     rows = [
-        ["GPT-3, one head", "numbers"],
-        ["value map in full, 12,288 × 12,288", f"{result.gpt3_full:,}"],
+        ["GPT-3, one head", "parameters"],
+        ["full value map, 12,288 × 12,288", f"{result.gpt3_full:,}"],
         ["Value↓ 128 × 12,288 and Value↑ 12,288 × 128", f"{result.gpt3_factors:,}"],
     ]
     names = [f"head {i}" for i in range(len(result.ranks))]
     return Board(
-        "A head writes ΔE = Σ weight · Value↑ Value↓ E, and E + ΔE goes on.",
+        "A head computes ΔE = Σ weight · Value↑ Value↓ E, and the residual stream continues with E + ΔE.",
         [
-            Bars("‖ΔE‖ / ‖E‖ of each head, on average", dict(zip(names, result.share, strict=True))),
+            Bars("‖ΔE‖ / ‖E‖ of each head, mean over words", dict(zip(names, result.share, strict=True))),
             Note(
-                f"rank of Value↑ Value↓ ({WIDTH} × {WIDTH}): {', '.join(map(str, result.ranks))}, the head's width\n"
+                f"rank of Value↑ Value↓ ({WIDTH} × {WIDTH}): {', '.join(map(str, result.ranks))}, the width of a head\n"
                 f"Σ of the heads' ΔE against the layer's output: {result.sum_error:.0e}\n"
                 f"E + ΔE against x + layer(x): {result.residual_error:.0e}"
             ),
@@ -70,7 +70,7 @@ def show(result: Result) -> Board:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Why the scores are divided by √d: the variance of q·k grows with d, the softmax becomes one-hot, and its gradient dies.
+"""Why scores are divided by √d: the variance of q·k grows with d, so the softmax becomes one-hot and its gradient vanishes.
 
 Queries and keys are standard normal, so q·k has variance d and q·k/√d variance 1 (Vaswani et al. 2017, footnote 4). The gradient is
-measured, not derived: a loss on attention's output is followed back to the scores, through a bias of zeros added to them.
+measured: that of a loss on the output of attention with respect to a bias of zeros, which is added to the scores.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 import regard
-from regard.demos.drawing import Board, Lines, Note
-from regard.demos.stage import play
+from regard.demos.panels import Board, Lines, Note
+from regard.demos.runner import run_program
 
 WIDTHS = (4, 16, 64, 256, 1024, 4096)
 
@@ -23,22 +23,22 @@ class Result:
     widths: list[int]
     dot_variance: list[float]
     scaled_variance: list[float]
-    dot_largest: list[float]  # mean of a row's largest weight
+    dot_largest: list[float]  # mean over rows of the largest weight
     scaled_largest: list[float]
     dot_gradient: list[float]  # mean norm of a row of ∂loss/∂scores
     scaled_gradient: list[float]
 
 
 def measure(score: regard.Score, width: int, queries: int = 256, keys: int = 32) -> tuple[float, float, float]:
-    """Variance of the scores, mean largest weight, and mean gradient at the scores."""
+    """The variance of the scores, the mean largest weight, and the mean gradient norm with respect to the scores."""
     g = torch.Generator().manual_seed(width)
     q, k = (torch.randn(n, width, generator=g, dtype=torch.float64) for n in (queries, keys))
     v = torch.randn(keys, 16, generator=g, dtype=torch.float64)
-    nudge = torch.zeros(queries, keys, dtype=torch.float64, requires_grad=True)
-    seen = regard.observe(q, k, v, score=score, bias=nudge, readings=[regard.TopK(1)])
-    push = torch.randn(queries, 16, generator=g, dtype=torch.float64) / 4  # a loss that wants something else of every query
-    (gradient,) = torch.autograd.grad((seen.output * push).sum(), nudge)
-    return float(score(q, k).var()), float(seen.readings["top"].weights.mean()), float(gradient.norm(dim=-1).mean())
+    bias = torch.zeros(queries, keys, dtype=torch.float64, requires_grad=True)
+    attended = regard.observe(q, k, v, score=score, bias=bias, readings=[regard.TopK(1)])
+    output_gradient = torch.randn(queries, 16, generator=g, dtype=torch.float64) / 4  # ∂loss/∂output
+    (gradient,) = torch.autograd.grad((attended.output * output_gradient).sum(), bias)
+    return float(score(q, k).var()), float(attended.readings["top"].weights.mean()), float(gradient.norm(dim=-1).mean())
 
 
 def run(widths: Sequence[int] = WIDTHS) -> Result:
@@ -49,18 +49,22 @@ def run(widths: Sequence[int] = WIDTHS) -> Result:
 def show(result: Result) -> Board:
     fall = result.dot_gradient[0] / result.dot_gradient[-1]
     return Board(
-        "Dividing by √d keeps the softmax alive.",
+        "Dividing by √d keeps the gradient of the softmax from vanishing.",
         [
             Lines("variance of the scores", "d", result.widths, {"q·k": result.dot_variance, "q·k/√d": result.scaled_variance}, True, True),
             Lines(
-                "largest weight of a row, on average",
+                "largest weight of a row, mean over rows",
                 "d",
                 result.widths,
                 {"q·k": result.dot_largest, "q·k/√d": result.scaled_largest},
                 True,
             ),
             Lines(
-                "gradient that reaches the scores", "d", result.widths, {"q·k": result.dot_gradient, "q·k/√d": result.scaled_gradient}, True
+                "gradient with respect to the scores, mean norm of a row",
+                "d",
+                result.widths,
+                {"q·k": result.dot_gradient, "q·k/√d": result.scaled_gradient},
+                True,
             ),
             Note(
                 f"From d = {result.widths[0]} to {result.widths[-1]:,} the gradient through q·k falls {fall:.0f}-fold; "
@@ -71,7 +75,7 @@ def show(result: Result) -> Board:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    play(run, show, __doc__, argv)
+    run_program(run, show, __doc__, argv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The application: pages, guard, worker and static files put together."""
+"""The FastAPI application: pages, guard, worker and static files."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from .initial_results import InitialResults, computed_results
 from .jobs import Jobs
 from .library import Library
 from .pages import pages
-from .refusal import Refusal
-from .requests import page_router, refusals
+from .request_error import RequestError
+from .requests import error_responses, page_router
 from .static_files import read_text, served_file
 
 
-def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16) -> FastAPI:
-    """The studio over the models in these folders."""
+def create(folders: dict[str, Path], *, threads: int = 0, max_waiting: int = 16) -> FastAPI:
+    """Build the application for the models in these folders."""
     library = Library(folders)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         import torch
 
-        torch.set_num_threads(1)  # the server's own work is small; the worker has the machine
-        jobs = Jobs({name: str(path) for name, path in folders.items()}, threads=threads, most_waiting=most_waiting)
+        torch.set_num_threads(1)  # the server's own work is small; the cores are for the worker
+        jobs = Jobs({name: str(path) for name, path in folders.items()}, threads=threads, max_waiting=max_waiting)
         await jobs.start()
-        warm = asyncio.create_task(asyncio.to_thread(computed_results))
+        computing = asyncio.create_task(asyncio.to_thread(computed_results))
         app.state.jobs, app.state.initial_results = jobs, InitialResults(library)
         making = asyncio.create_task(app.state.initial_results.make(jobs))
         try:
             yield
         finally:
             making.cancel()
-            await warm
+            await computing
             with contextlib.suppress(asyncio.CancelledError):
                 await making
             await jobs.close()
@@ -59,13 +59,13 @@ def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        description="Attention on a page. Everything the page can do, a program on this machine can do: POST JSON, read JSON.",
+        description="The API behind the pages of the studio. Programs on this machine can use it too: POST JSON, read JSON.",
     )
     app.state.library, app.state.program_outputs = library, {}
     app.add_middleware(Guard)
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
     for page in pages():
         app.include_router(page_router(page))
     app.include_router(job_routes.router)
@@ -76,33 +76,33 @@ def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16
 def _shell_routes(app: FastAPI) -> None:
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def index(request: Request) -> str:
-        """The shell, with the initial results in it if they are there."""
+        """The shell, with the initial results that are ready."""
         initial: InitialResults = request.app.state.initial_results
-        known = {
+        data = {
             "pages": [page.name for page in pages()],
             "models": _models(request.app.state.library),
             "initial": {**initial.ready, **computed_results()},
         }
-        return read_text("index.html").replace("{{known}}", embedded(known))
+        return read_text("index.html").replace("{{known}}", embedded(data))
 
     @app.get("/static/{name:path}", include_in_schema=False)
     def static(name: str) -> Response:
-        found = served_file(name)
-        if found is None:
+        file = served_file(name)
+        if file is None:
             raise HTTPException(404)
-        text, kind = found
-        return Response(text, media_type=kind)
+        text, media_type = file
+        return Response(text, media_type=media_type)
 
-    @app.get("/api/models", tags=["models"], summary="The models of the studio", responses=refusals())
+    @app.get("/api/models", tags=["models"], summary="The models of the studio", responses=error_responses())
     def models(request: Request) -> dict[str, Any]:
         return {"models": _models(request.app.state.library)}
 
-    @app.get("/api/first/{page}", tags=["models"], summary="What a page shows first", responses=refusals())
+    @app.get("/api/first/{page}", tags=["models"], summary="What a page shows first", responses=error_responses())
     async def first(request: Request, page: str = PathParameter(pattern=f"^({'|'.join(InitialResults.names)})$")) -> dict[str, Any]:
         initial: InitialResults = request.app.state.initial_results
         return await initial.of(page)
 
-    @app.get("/api/health", tags=["models"], summary="How the server stands", responses=refusals())
+    @app.get("/api/health", tags=["models"], summary="State of the server", responses=error_responses())
     def health(request: Request) -> dict[str, Any]:
         from .memory import free_bytes
 
@@ -117,26 +117,27 @@ def _models(library: Library) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Refusal)
-    return JSONResponse(error.plain(), status_code=error.status, headers=error.headers)
+def _request_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestError)
+    return JSONResponse(error.to_json(), status_code=error.status, headers=error.headers)
 
 
-def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """Say which field is wrong and why, in one sentence."""
+def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    """The first three wrong fields and what is wrong with them, in one sentence."""
     assert isinstance(error, RequestValidationError)
-    told = []
-    for one in error.errors()[:3]:
-        where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
-        told.append(f"{where}: {one['msg'].removeprefix('Value error, ')}" if where else one["msg"].removeprefix("Value error, "))
-    body = {"code": "invalid", "message": "; ".join(told), "values": {}}
+    messages = []
+    for detail in error.errors()[:3]:
+        field = ".".join(str(part) for part in detail["loc"] if part not in ("body", "query", "path"))
+        message = detail["msg"].removeprefix("Value error, ")
+        messages.append(f"{field}: {message}" if field else message)
+    body = {"code": "invalid", "message": "; ".join(messages), "values": {}}
     return JSONResponse(json.loads(json.dumps(body, ensure_ascii=True)), status_code=422)
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    if error.status_code == 400:  # a body that is not even text
-        return JSONResponse(Refusal("invalid", "the body cannot be read as JSON; send JSON in UTF-8").plain(), status_code=422)
+    if error.status_code == 400:  # a body that is not text
+        return JSONResponse(RequestError("invalid", "the body cannot be read as JSON; send JSON in UTF-8").to_json(), status_code=422)
     codes = {404: "nothing", 405: "method"}
     body = {"code": codes.get(error.status_code, "failed"), "message": f"{request.method} {request.url.path}: {error.detail}", "values": {}}
     return JSONResponse(body, status_code=error.status_code, headers=error.headers)

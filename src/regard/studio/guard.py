@@ -1,7 +1,7 @@
-"""The door of the studio: only this machine's own page may ask, and no request may be larger or slower than it needs to be.
+"""Checks on every request: it must come from this machine's own page, and must be neither too large nor too slow.
 
-A page on another site cannot read our answers (no CORS), but it could post to us, or reach us under a name of its own that it points at
-127.0.0.1 (DNS rebinding). So the Host must be a loopback name, and whatever changes or computes must come from our own origin.
+A page of another site cannot read our responses (no CORS), but it could send a POST, or reach the server under a host name of its own that
+resolves to 127.0.0.1 (DNS rebinding). So the Host must be a loopback name, and API requests must come from our own origin.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .refusal import Refusal
+from .request_error import RequestError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-MOST_BYTES = 2_000_000  # of a request: 100,000 tokens of text, or 2,000 points
-SLOWEST = 20.0  # seconds a request's body may take to arrive
+MAX_BYTES = 2_000_000  # of a request; enough for 100,000 tokens of text or 2,000 points
+MAX_BODY_SECONDS = 20.0  # seconds a request's body may take to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,7 +33,7 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: checks Host and Origin, counts the body's bytes, and puts the strict headers on every answer."""
+    """ASGI middleware: checks Host, Origin and the size of the body, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -42,93 +42,99 @@ class Guard:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
-            return  # there are no websockets here
+            return  # websockets are not supported
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
-                extra = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in own]
+                present = {name for name, _ in message["headers"]}
+                extra = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in present]
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 
         try:
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             check(scope["method"], scope["path"], headers)
-            whole = await _body(receive, int(headers.get("content-length") or 0)) if scope["method"] not in ("GET", "HEAD") else b""
-        except Refusal as refusal:
-            await _refuse(refusal, guarded)
+            body = await _read_body(receive, int(headers.get("content-length") or 0)) if scope["method"] not in ("GET", "HEAD") else b""
+        except RequestError as error:
+            await _send_error(error, send_with_headers)
             return
-        await self.app(scope, _replay(whole, receive), guarded)
+        await self.app(scope, _replay(body, receive), send_with_headers)
 
 
 def check(method: str, path: str, headers: dict[str, str]) -> None:
-    """Refuse a request that is not ours.
+    """Raise RequestError for a request that does not come from this machine's own page, is not JSON, or is too large.
 
     >>> check("POST", "/api/steps", {"host": "127.0.0.1:8500", "origin": "http://evil.example"})
     Traceback (most recent call last):
     ...
-    regard.studio.refusal.Refusal: this came from http://evil.example; the studio answers its own page only
+    regard.studio.request_error.RequestError: the request comes from http://evil.example; only the studio's own page may send requests
     """
     host = headers.get("host", "")
-    if _name(f"//{host}") not in LOOPBACK:
-        raise Refusal("host", f"this was asked of {host or 'no host'}; the studio answers as 127.0.0.1 or localhost only", host=host)
+    if _hostname(f"//{host}") not in LOOPBACK:
+        raise RequestError("host", f"the Host of the request is {host or 'missing'}; open the studio as 127.0.0.1 or localhost", host=host)
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
-    strange = origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower())
-    foreign = site not in ("same-origin", "none") and not (site == "same-site" and not strange)
-    if (path.startswith("/api") and (foreign or strange)) or (strange and method not in ("GET", "HEAD")):
-        raise Refusal("origin", f"this came from {origin or 'another site'}; the studio answers its own page only", origin=origin or "")
+    other_origin = origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower())
+    cross_site = site not in ("same-origin", "none") and not (site == "same-site" and not other_origin)
+    if (path.startswith("/api") and (cross_site or other_origin)) or (other_origin and method not in ("GET", "HEAD")):
+        raise RequestError(
+            "origin",
+            f"the request comes from {origin or 'another site'}; only the studio's own page may send requests",
+            origin=origin or "",
+        )
     if method in ("POST", "PUT", "PATCH"):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise Refusal("kind", f"the body is {kind or 'of no type'}; send application/json", kind=kind)
+            raise RequestError("kind", f"the Content-Type is {kind or 'missing'}; send application/json", kind=kind)
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BYTES:
-            raise Refusal("large", f"the request is larger than {MOST_BYTES:,} bytes; shorten it", most=MOST_BYTES)
+        if not length.isdigit() or int(length) > MAX_BYTES:
+            raise RequestError("large", f"the request is larger than {MAX_BYTES:,} bytes; shorten it", most=MAX_BYTES)
 
 
-def _name(url: str) -> str | None:
+def _hostname(url: str) -> str | None:
     try:
         return urlsplit(url).hostname
     except ValueError:
         return None
 
 
-async def _body(receive: Receive, expected: int) -> bytes:
-    """The whole body, read before anything starts: never more than MOST_BYTES, never slower than SLOWEST."""
+async def _read_body(receive: Receive, expected: int) -> bytes:
+    """Read the body: at most MAX_BYTES, within MAX_BODY_SECONDS."""
     parts: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(SLOWEST):
+        async with asyncio.timeout(MAX_BODY_SECONDS):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refusal("slow", "the request ended before its body did", seconds=SLOWEST)
+                    raise RequestError("slow", "the connection was closed before the body was complete", seconds=MAX_BODY_SECONDS)
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
-                if size > MOST_BYTES:
-                    raise Refusal("large", f"the request is larger than {MOST_BYTES:,} bytes; shorten it", most=MOST_BYTES)
+                if size > MAX_BYTES:
+                    raise RequestError("large", f"the request is larger than {MAX_BYTES:,} bytes; shorten it", most=MAX_BYTES)
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError:
-        raise Refusal("slow", f"{size:,} of {expected:,} bytes came within {SLOWEST:g} s; send it again", seconds=SLOWEST) from None
+        raise RequestError(
+            "slow", f"{size:,} of {expected:,} bytes arrived in {MAX_BODY_SECONDS:g} s; send it again", seconds=MAX_BODY_SECONDS
+        ) from None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once, then whatever the server has to say (that the client left)."""
+    """A receive function that first returns the body already read, then the messages of the server (such as a disconnect)."""
     sent = False
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         nonlocal sent
         if not sent:
             sent = True
             return {"type": "http.request", "body": body, "more_body": False}
         return await receive()
 
-    return again
+    return receive_again
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    body = json.dumps(refusal.plain(), ensure_ascii=False).encode()
+async def _send_error(error: RequestError, send: Send) -> None:
+    body = json.dumps(error.to_json(), ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

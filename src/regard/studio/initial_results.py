@@ -1,4 +1,4 @@
-"""What each page shows before anything was asked: real results, made by the models at hand when the server starts."""
+"""What each page shows before the first request: real results, computed with the available models when the server starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from .jobs import Jobs
 from .library import Library
 from .pages import pages
-from .refusal import Refusal
+from .request_error import RequestError
 
 
 @cache
@@ -20,7 +20,7 @@ def computed_results() -> dict[str, Any]:
 
 
 class InitialResults:
-    """The initial results of the pages that need a model, in the order of the pages; a browser that comes too early waits for them."""
+    """The initial results of the pages that need a model; a request for one that is not ready yet waits for it."""
 
     names: ClassVar = tuple(page.name for page in pages() if page.initial_request is not None)
 
@@ -30,21 +30,21 @@ class InitialResults:
         self._done = {name: asyncio.Event() for name in self.names}
 
     async def make(self, jobs: Jobs) -> None:
-        """One page after the other; a model that fails leaves its page with the reason instead of a result."""
+        """Compute the results, page by page; for a model that fails the error is kept instead."""
         for page in pages():
             if page.initial_request is None:
                 continue
             request = page.initial_request(self.library)
-            made: dict[str, Any] = {"asked": request, "answer": None, "refused": None}
+            result: dict[str, Any] = {"asked": request, "answer": None, "refused": None}
             if request is not None:
                 try:
-                    made["answer"] = json.loads(await jobs.run(page.name, request, seconds=300, name=f"first-{page.name}"))
-                except Refusal as refusal:
-                    made["refused"] = refusal.plain()
-            self.ready[page.name] = made
+                    result["answer"] = json.loads(await jobs.run(page.name, request, seconds=300, name=f"first-{page.name}"))
+                except RequestError as error:
+                    result["refused"] = error.to_json()
+            self.ready[page.name] = result
             self._done[page.name].set()
 
     async def of(self, name: str) -> dict[str, Any]:
-        """What /api/first/<page> answers: the request, and its answer or why it was refused."""
+        """The response of /api/first/<page>: the request, and its answer or error."""
         await self._done[name].wait()
         return self.ready[name]

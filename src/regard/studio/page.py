@@ -1,4 +1,4 @@
-"""What a page of the studio is: a name, its place among the tabs, the requests it answers, and what it shows before anything is asked.
+"""The classes of a page: its name, the position of its tab, its endpoints, and its initial results.
 
 A page is a folder of `pages/` that defines one `PAGE`. Nothing here imports the web server, so the worker can import every page without it.
 """
@@ -19,14 +19,14 @@ Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 
 
 class RequestBody(BaseModel):
-    """The JSON of a request: unknown fields are mistakes, and "1" is not 1."""
+    """The JSON body of a request. Unknown fields are errors, and types are strict: "1" is not 1."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A request the server process answers itself, so only quick work: `run(body)`, or `run()` if there is no body (then it is a GET).
+    """An endpoint answered by the server process, for quick work: `run(body)` for a POST, or `run()` for a GET without a body.
 
     The docstring of `run` describes the request in /api/openapi.json.
     """
@@ -47,7 +47,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class WorkerEndpoint:
-    """A request the worker process answers, one at a time: `run(bench, **fields of the body)`."""
+    """An endpoint answered by the worker process, one request at a time: `run(state, **fields of the body)`."""
 
     path: str
     run: Callable[..., dict[str, Any]]
@@ -66,7 +66,7 @@ class WorkerEndpoint:
 
 @dataclass(frozen=True)
 class ProgramEndpoint:
-    """A request answered by the JSON that `regard <arguments>` prints. It runs when no job waits, and its output is kept."""
+    """An endpoint that returns the JSON printed by `regard <arguments>`. The program runs when no job waits, and its output is cached."""
 
     path: str
     arguments: tuple[str, ...]
@@ -83,16 +83,16 @@ class ProgramEndpoint:
 class Page:
     """One page of the studio.
 
-    Its initial results are either computed by the server (`initial_results`) or by the worker: `initial_request` chooses the fields of a
-    request to the page's `WorkerEndpoint` of path "", None if no model here can answer one.
+    Its initial results are either computed by the server (`initial_results`) or by the worker: `initial_request` returns the fields of a
+    request to the page's `WorkerEndpoint` with path "", or None if no available model can answer one.
     """
 
-    name: str  # of its folder, and in addresses: #look, /api/look
+    name: str  # of its folder and in URLs: #look, /api/look
     order: int  # of its tab
     endpoints: tuple[Endpoint | WorkerEndpoint | ProgramEndpoint, ...] = ()
     initial_request: Callable[[Library], dict[str, Any] | None] | None = None
     initial_results: Callable[[], Any] | None = None
 
     def worker_tasks(self) -> dict[str, Callable[..., dict[str, Any]]]:
-        """What the worker runs for this page, by the request's address after /api/: look, look/tile …"""
+        """The functions the worker runs for this page, by the path of the request after /api/: look, look/tile …"""
         return {f"{self.name}{one.path}": one.run for one in self.endpoints if isinstance(one, WorkerEndpoint)}

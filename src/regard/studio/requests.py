@@ -1,4 +1,4 @@
-"""The web side of the pages' endpoints: their routes, the ways a request can be refused, and waiting for a job."""
+"""The routes of the pages' endpoints, their error responses, and waiting for a job."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from .jobs import Jobs
 from .page import Endpoint, Page, ProgramEndpoint, WorkerEndpoint
 
 JobName = Annotated[
-    str, Query(max_length=64, pattern="^[A-Za-z0-9-]*$", description="a name of your own, to ask after the job or cancel it")
+    str, Query(max_length=64, pattern="^[A-Za-z0-9-]*$", description="a name of your choice, to get the state of the job or cancel it")
 ]
 
 
-class Refused(BaseModel):
-    """Every refusal: a code, what happened and what to do, and the numbers in it."""
+class ErrorResponse(BaseModel):
+    """The body of every error: a code, a message that says what happened and what to do, and the values in it."""
 
     code: str
     message: str
     values: dict[str, Any] = {}
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI of the ways a request can be refused; these few are possible everywhere."""
-    told = {
-        403: "not from this machine's own page",
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI description of the error responses: these statuses and those every endpoint has."""
+    descriptions = {
+        403: "the request does not come from the studio's own page",
         404: "no such model, job or sighting",
-        405: "no such method",
-        408: "the body came too slowly",
+        405: "method not allowed",
+        408: "the body arrived too slowly",
         409: "the job was cancelled",
-        413: "too large, or it would need more memory than there is",
-        415: "not JSON",
-        422: "the request makes no sense",
-        500: "the job failed; the server goes on",
-        503: "too many jobs are waiting: Retry-After says when to come back",
-        504: "it took too long",
+        413: "the request is too large, or needs more memory than is free",
+        415: "the body is not JSON",
+        422: "the request is invalid",
+        500: "the job failed; the server keeps running",
+        503: "too many jobs are waiting; try again after Retry-After seconds",
+        504: "the job exceeded its time limit",
     }
-    return {status: {"model": Refused, "description": told[status]} for status in (403, 405, 408, 413, 415, 422, *statuses)}
+    return {status: {"model": ErrorResponse, "description": descriptions[status]} for status in (403, 405, 408, 413, 415, 422, *statuses)}
 
 
-HEAVY = refusals(404, 409, 500, 503, 504)
+WORKER_ERRORS = error_responses(404, 409, 500, 503, 504)
 
 
 def page_router(page: Page) -> APIRouter:
     """The routes of a page: /api/<page><path> for each of its endpoints."""
     router = APIRouter(prefix=f"/api/{page.name}", tags=[page.name])
-    for one in page.endpoints:
-        address, method, responses = f"{page.name}{one.path}", "POST", HEAVY
-        if isinstance(one, WorkerEndpoint):
-            answer = _by_worker(address, one)
-        elif isinstance(one, ProgramEndpoint):
-            answer = _by_program(address, one)
+    for endpoint in page.endpoints:
+        address, method, responses = f"{page.name}{endpoint.path}", "POST", WORKER_ERRORS
+        if isinstance(endpoint, WorkerEndpoint):
+            answer = _by_worker(address, endpoint)
+        elif isinstance(endpoint, ProgramEndpoint):
+            answer = _by_program(address, endpoint)
         else:
-            answer, method, responses = _by_server(one), "GET" if one.body is None else "POST", refusals()
+            answer, method, responses = _by_server(endpoint), "GET" if endpoint.body is None else "POST", error_responses()
         router.add_api_route(
-            one.path,
+            endpoint.path,
             answer,
             methods=[method],
-            name=one.name,
-            summary=one.summary,
-            description=one.about,
+            name=endpoint.name,
+            summary=endpoint.summary,
+            description=endpoint.about,
             response_model=dict[str, Any],
             responses=responses,
         )
@@ -79,7 +79,7 @@ def _by_server(endpoint: Endpoint) -> Callable[..., Any]:
     def answer(body: Any) -> dict[str, Any]:
         return endpoint.run(body)
 
-    answer.__annotations__["body"] = endpoint.body  # what FastAPI checks the JSON against
+    answer.__annotations__["body"] = endpoint.body  # FastAPI validates the JSON with it
     return answer
 
 
@@ -97,10 +97,10 @@ def _by_program(task: str, endpoint: ProgramEndpoint) -> Callable[..., Any]:
     command = [sys.executable, "-m", "regard", *endpoint.arguments]
 
     async def answer(request: Request, job: JobName = "", again: bool = False) -> Response:
-        kept: dict[str, bytes] = request.app.state.program_outputs
-        if again or task not in kept:
-            kept[task] = await _wait(request, _jobs(request).aside(command, seconds=endpoint.seconds, name=job), job)
-        return Response(kept[task], media_type="application/json")
+        outputs: dict[str, bytes] = request.app.state.program_outputs
+        if again or task not in outputs:
+            outputs[task] = await _wait(request, _jobs(request).run_when_idle(command, seconds=endpoint.seconds, name=job), job)
+        return Response(outputs[task], media_type="application/json")
 
     return answer
 
@@ -111,19 +111,19 @@ def _jobs(request: Request) -> Jobs:
 
 
 async def _wait(request: Request, work: Coroutine[Any, Any, bytes], job: str) -> bytes:
-    """Wait for a job's answer; cancel the job if the client leaves."""
+    """Wait for the result of a job; cancel the job if the client disconnects."""
     running = asyncio.create_task(work)
-    leaving = asyncio.create_task(_gone(request))
+    disconnected = asyncio.create_task(_wait_disconnect(request))
     try:
-        await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             with contextlib.suppress(Exception):
                 _jobs(request).cancel(job)
         return await running
     finally:
-        leaving.cancel()
+        disconnected.cancel()
 
 
-async def _gone(request: Request) -> None:
+async def _wait_disconnect(request: Request) -> None:
     while not await request.is_disconnected():
         await asyncio.sleep(0.2)

@@ -1,8 +1,8 @@
-"""The process that does the heavy work, so that a job that dies (out of memory, a broken model) takes nobody with it.
+"""The worker process for heavy work: a crash of it (out of memory, a broken model) does not stop the server.
 
-Run as `python -m regard.studio.worker`. It speaks frames (eight bytes of length, then JSON) over its standard input and output: in come
-the models' folders, then jobs `[task, arguments]` or a `"stop"`; out goes one byte that says what follows, then it: how far the job is, its
-answer, or why there is none.
+Run as `python -m regard.studio.worker`. It exchanges frames (eight bytes of length, then the data) over its standard input and output. It
+receives the settings once, then jobs `[task, arguments]` or `"stop"`, as JSON. It sends one byte for the kind of message (DONE, REFUSED or
+PROGRESS), then the result or error as JSON, or the share that is done.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .refusal import Refusal
+from .request_error import RequestError
 
-DONE, REFUSED, FAR = b"+", b"-", b"%"
-HEAD = 8  # bytes of a frame's length
+DONE, REFUSED, PROGRESS = b"+", b"-", b"%"
+HEAD = 8  # bytes of the length of a frame
 
 
 class Cancelled(Exception):
-    """Somebody asked the job to stop."""
+    """The job was cancelled."""
 
 
 class Progress:
-    """How far a job is, told at most ten times a second, and whether it should stop."""
+    """Sends the progress of a job, at most ten times per second, and raises Cancelled if it should stop."""
 
     def __init__(self, send: Callable[[bytes], None], stop: threading.Event) -> None:
-        self._send, self._stop, self._told = send, stop, 0.0
+        self._send, self._stop, self._last_sent = send, stop, 0.0
 
-    def tell(self, share: float) -> None:
-        """Say which share in [0, 1] is done; ends the job if it was cancelled."""
+    def report(self, share: float) -> None:
+        """Report the share in [0, 1] that is done; raises Cancelled if the job was cancelled."""
         if self._stop.is_set():
             raise Cancelled
         now = time.monotonic()
-        if now - self._told > 0.1:
-            self._told = now
-            self._send(FAR + str(round(min(max(share, 0.0), 1.0), 4)).encode())
+        if now - self._last_sent > 0.1:
+            self._last_sent = now
+            self._send(PROGRESS + str(round(min(max(share, 0.0), 1.0), 4)).encode())
 
     @contextlib.contextmanager
-    def over(self, model: Any, passes: float = 1.0, begin: float = 0.0, end: float = 1.0) -> Iterator[None]:
-        """Watch a model's parts run: each one moves the progress on, and is a chance to stop. passes: forward passes expected."""
+    def follow(self, model: Any, passes: float = 1.0, begin: float = 0.0, end: float = 1.0) -> Iterator[None]:
+        """Report progress from `begin` to `end` while the modules of a model run. passes: the expected number of forward passes."""
         leaves = [module for module in model.modules() if not next(module.children(), None)]
-        done, whole = 0, max(1.0, len(leaves) * passes)
+        done, total = 0, max(1.0, len(leaves) * passes)
 
-        def ran(*_: Any) -> None:
+        def count(*_: Any) -> None:
             nonlocal done
             done += 1
-            self.tell(begin + (end - begin) * min(done / whole, 0.99))
+            self.report(begin + (end - begin) * min(done / total, 0.99))
 
-        hooks = [leaf.register_forward_hook(ran) for leaf in leaves]
+        hooks = [leaf.register_forward_hook(count) for leaf in leaves]
         try:
             yield
         finally:
@@ -65,21 +65,22 @@ class Progress:
 
 
 def frame(data: bytes) -> bytes:
+    """The data with its length in front."""
     return len(data).to_bytes(HEAD, "little") + data
 
 
 def read_frame(pipe: BinaryIO) -> bytes | None:
-    """The next frame; None when the pipe was closed."""
+    """The data of the next frame; None if the pipe was closed."""
     head = pipe.read(HEAD)
     return pipe.read(int.from_bytes(head, "little")) if len(head) == HEAD else None
 
 
 def work(pipe: BinaryIO, out: BinaryIO) -> None:
-    """The loop of the process: until the pipe closes."""
+    """Run jobs until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which closes the pipe
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("500")  # if memory runs out, this process goes first
-    given = json.loads(read_frame(pipe) or b"null")
+        Path("/proc/self/oom_score_adj").write_text("500")  # if memory runs out, the system kills this process first
+    settings = json.loads(read_frame(pipe) or b"null")
     jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
     stop = threading.Event()
 
@@ -89,50 +90,53 @@ def work(pipe: BinaryIO, out: BinaryIO) -> None:
 
     def listen() -> None:
         while (data := read_frame(pipe)) is not None:
-            if (asked := json.loads(data)) == "stop":
+            if (message := json.loads(data)) == "stop":
                 stop.set()
             else:
                 stop.clear()
-                jobs.put(asked)
-        os._exit(0)  # the server is gone
+                jobs.put(message)
+        os._exit(0)  # the server has ended
 
     threading.Thread(target=listen, daemon=True).start()
     import warnings
 
     import torch
 
-    from .bench import Bench
     from .library import Library
+    from .worker_state import WorkerState
 
     torch.set_grad_enabled(False)
     warnings.simplefilter("ignore")
-    bench = Bench(Library({name: Path(path) for name, path in given["folders"].items()}), Progress(send, stop), given["threads"])
+    state = WorkerState(
+        Library({name: Path(path) for name, path in settings["folders"].items()}), Progress(send, stop), settings["threads"]
+    )
     while True:
         task, arguments = jobs.get()
-        send(_run(task, bench, arguments))
+        send(_run(task, state, arguments))
 
 
-def _run(task: str, bench: Any, arguments: dict[str, Any]) -> bytes:
+def _run(task: str, state: Any, arguments: dict[str, Any]) -> bytes:
+    """Run a job; the message with its result or its error."""
     from .pages import worker_task
 
     begin = time.perf_counter()
     try:
-        found = worker_task(task)(bench, **arguments)
-        found["seconds"] = round(time.perf_counter() - begin, 4)
-        return DONE + json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        result = worker_task(task)(state, **arguments)
+        result["seconds"] = round(time.perf_counter() - begin, 4)
+        return DONE + json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except Cancelled:
-        refusal = Refusal("cancelled", "the job was cancelled")
-    except Refusal as error:
-        refusal = error
-    except MemoryError as error:
-        refusal = Refusal("memory", f"there was not enough memory: {error}", needed="")
-    except Exception as error:  # whatever a model throws must not end the worker
+        error = RequestError("cancelled", "the job was cancelled")
+    except RequestError as request_error:
+        error = request_error
+    except MemoryError as exception:
+        error = RequestError("memory", f"there was not enough memory: {exception}", needed="")
+    except Exception as exception:  # an error of a model must not end the worker
         traceback.print_exc()
-        refusal = Refusal("failed", f"{type(error).__name__}: {error}"[:500])
-    return REFUSED + json.dumps(refusal.plain(), ensure_ascii=False).encode()
+        error = RequestError("failed", f"{type(exception).__name__}: {exception}"[:500])
+    return REFUSED + json.dumps(error.to_json(), ensure_ascii=False).encode()
 
 
 if __name__ == "__main__":
-    private = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not end up among the frames
-    work(sys.stdin.buffer, private)
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not mix with the frames
+    work(sys.stdin.buffer, output)

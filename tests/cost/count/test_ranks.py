@@ -1,18 +1,13 @@
 """`regard plan --ranks`: the predicted cost of a step over ranks."""
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from regard.cli.plan import app
 from regard.cost import ConfigError, Machine, Workload
 from regard.cost.count.ranks import ring_seconds, spread
 from regard.models.published.architecture import Architecture
 
 TINY = Architecture("tiny", layers=3, width=64, heads=4, kv_heads=2, vocabulary=100)
 FAST = Machine("given", flops=1e12, bandwidth=1e11)
-COMMAND = ["llama-3-8b", "--context", "1048576", "--peak-tflops", "400", "--bandwidth", "3350"]
 
 
 def test_a_ring_waits_only_if_sending_takes_longer_than_computing():
@@ -67,23 +62,3 @@ def test_what_cannot_be_sharded_is_refused():
         spread("t5-small", machine=FAST, ranks=2, link=1e9)
     with pytest.raises(ConfigError, match="at least 1 rank"):
         spread(TINY, machine=FAST, ranks=2, link=0.0)
-
-
-def test_a_million_tokens_on_64_accelerators_from_the_command_line():
-    result = CliRunner().invoke(app, [*COMMAND, "--train", "--checkpointing", "--fsdp", "--ranks", "64", "--link", "50", "--json"])
-    assert result.exit_code == 0, result.output
-    rows = json.loads(result.output)["ranks"]
-    assert [row["ranks"] for row in rows] == [1, 2, 4, 8, 16, 32, 64]
-    assert rows[-1]["tokens"] == 16_384
-    peaks = [sum(part["value"] for part in row["memory"].values()) for row in rows]
-    assert peaks == sorted(peaks, reverse=True)
-    assert peaks[-1] < 80e9 < peaks[0]
-
-
-def test_ranks_need_a_link():
-    result = CliRunner().invoke(app, [*COMMAND, "--ranks", "4"])
-    assert result.exit_code == 2
-    assert "--ranks needs --link" in result.output
-    result = CliRunner().invoke(app, [*COMMAND, "--ranks", "4", "--link", "50", "--explain"], env={"COLUMNS": "200"})
-    assert "sent per rank with 4 ranks, bytes" in result.output
-    assert "(ranks − 1)" in result.output

@@ -9,21 +9,21 @@ from regard.cost import Workload, plan
 
 
 def test_gpt3_as_the_textbooks_count_it(studio: Any) -> None:
-    found = studio.post("/api/cost/plan", json={}).json()["plan"]
-    assert found["textbook_total"]["value"] == 175_181_291_520
-    assert found["total"]["value"] == 174_604_259_328
-    assert found["pieces"]["one query matrix"]["value"] == 1_572_864
-    assert found["textbook"]["query"]["numbers"] == "12,288 · 128 · 96 · 96"
+    data = studio.post("/api/cost/plan", json={}).json()["plan"]
+    assert data["textbook_total"]["value"] == 175_181_291_520
+    assert data["total"]["value"] == 174_604_259_328
+    assert data["pieces"]["one query matrix"]["value"] == 1_572_864
+    assert data["textbook"]["query"]["numbers"] == "12,288 · 128 · 96 · 96"
 
 
 def test_growth_is_the_plan_at_each_context(studio: Any) -> None:
-    asked = {"preset": "llama-2-7b", "batch": 2, "dtype": "fp16"}
-    found = studio.post("/api/cost/plan", json=asked).json()["growth"]
-    place = found["context"].index(4096)
+    request = {"preset": "llama-2-7b", "batch": 2, "dtype": "fp16"}
+    data = studio.post("/api/cost/plan", json=request).json()["growth"]
+    place = data["context"].index(4096)
     costs = plan("llama-2-7b", Workload(batch=2, context=4096, dtype="fp16"))
-    assert found["cache"][place] == sum(q.value for q in costs.cache.values())
-    assert found["dense"][place] == costs.memory["dense"]["activations"].value
-    assert found["flops"][place] == costs.steps["prefill"].flops.value
+    assert data["cache"][place] == sum(q.value for q in costs.cache.values())
+    assert data["dense"][place] == costs.memory["dense"]["activations"].value
+    assert data["flops"][place] == costs.steps["prefill"].flops.value
 
 
 def test_a_pasted_config_is_counted(studio: Any) -> None:
@@ -35,9 +35,9 @@ def test_a_pasted_config_is_counted(studio: Any) -> None:
         "num_key_value_heads": 2,
         "intermediate_size": 128,
     }
-    found = studio.post("/api/cost/plan", json={"config": config, "mode": "train"}).json()["plan"]
-    assert found["total"]["value"] == plan(config).total.value
-    assert "train" in found["steps"]
+    data = studio.post("/api/cost/plan", json={"config": config, "mode": "train"}).json()["plan"]
+    assert data["total"]["value"] == plan(config).total.value
+    assert "train" in data["steps"]
 
 
 @pytest.mark.parametrize("preset", ["/etc/passwd", "../../etc", "config.json", "", "gpt4"])
@@ -62,7 +62,7 @@ def test_a_preset_is_a_name(studio: Any, preset: str) -> None:
         json.loads('{"layers": 1, "width": {"a": []}}'),
     ],
 )
-def test_a_config_that_makes_no_sense_is_told(studio: Any, config: dict[str, Any]) -> None:
+def test_a_config_that_makes_no_sense_is_an_error(studio: Any, config: dict[str, Any]) -> None:
     answer = studio.post("/api/cost/plan", json={"config": config})
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid"

@@ -11,10 +11,10 @@ import torch
 
 import regard
 from regard.studio.library import Library
-from regard.studio.memory import look_bytes, refuse_above
-from regard.studio.pages.look.meanings import _stack, _states, meanings
-from regard.studio.pages.look.watching import look, what_if
-from regard.studio.refusal import Refusal
+from regard.studio.memory import check_memory, inspection_bytes
+from regard.studio.pages.look.inspection import look, what_if
+from regard.studio.pages.look.meanings import _layers, _states, meanings
+from regard.studio.request_error import RequestError
 from regard.text.vocabulary import BOS
 from regard.training.tasks.translation import Translations
 from regard.zoo import open as open_model
@@ -33,121 +33,121 @@ def unpacked(payload: dict[str, Any], entry: int) -> np.ndarray[Any, Any]:
 
 
 def test_the_weights_are_the_model_s(studio: Any, folders: dict[str, Path]) -> None:
-    found = studio.post("/api/look", json={"model": "letters", "text": TEXT}).json()
+    result = studio.post("/api/look", json={"model": "letters", "text": TEXT}).json()
     opened = open_model(folders["letters"])
     with regard.watch(opened.model) as seen:
         opened.run(opened.inputs(TEXT))
-    assert found["read"] == found["whole"] == len(TEXT)
+    assert result["read"] == result["whole"] == len(TEXT)
     for number, one in enumerate(seen):
-        weights = unpacked(found["payload"], number)
+        weights = unpacked(result["payload"], number)
         for head in range(one.heads):
             assert weights[head].clip(0) == pytest.approx(seen.head(one.layer, head).tile().numpy(), abs=1e-6)
-    assert all(e["proof"]["holds"] for e in found["payload"]["seen"])
-    assert len(found["next"]) == 6
-    assert sum(p for _, p in found["next"]) <= 1 + 1e-6
+    assert all(e["proof"]["holds"] for e in result["payload"]["seen"])
+    assert len(result["next"]) == 6
+    assert sum(p for _, p in result["next"]) <= 1 + 1e-6
 
 
 def test_a_shipped_model_is_labelled(studio: Any) -> None:
-    found = studio.post("/api/look", json={"model": "shakespeare", "text": "To be, or not to be"}).json()
-    labels = {name for e in found["payload"]["seen"] for head in e["labels"] for name, _ in head}
+    result = studio.post("/api/look", json={"model": "shakespeare", "text": "To be, or not to be"}).json()
+    labels = {name for e in result["payload"]["seen"] for head in e["labels"] for name, _ in head}
     assert labels
 
 
 def test_changes_are_those_of_the_library(studio: Any, folders: dict[str, Path]) -> None:
     changes = [{"layer": 1, "head": 0, "what": "mute"}, {"layer": 0, "what": "temperature", "value": 0.3}]
-    found = studio.post("/api/look/what-if", json={"model": "letters", "text": TEXT, "changes": changes}).json()
+    result = studio.post("/api/look/what-if", json={"model": "letters", "text": TEXT, "changes": changes}).json()
     opened = open_model(folders["letters"])
     with regard.change(opened.model) as changed:
         changed.layer(1).head(0).mute()
         changed.layer(0).temperature(0.3)
         effect = changed.effect(opened.inputs(TEXT))
-    assert found["measure"] == "kl"
-    assert found["mean"] == pytest.approx(effect.mean_kl, rel=1e-3)
-    assert found["each"] == pytest.approx(effect.kl[0].tolist(), rel=1e-3, abs=1e-8)  # type: ignore[index]
-    assert found["before"] != found["after"]
+    assert result["measure"] == "kl"
+    assert result["mean"] == pytest.approx(effect.mean_kl, rel=1e-3)
+    assert result["each"] == pytest.approx(effect.kl[0].tolist(), rel=1e-3, abs=1e-8)  # type: ignore[index]
+    assert result["before"] != result["after"]
 
 
 def test_a_changed_text_shows_the_changed_pattern(studio: Any) -> None:
     changes = [{"layer": 0, "head": 1, "what": "window", "value": 2}]
-    found = studio.post("/api/look", json={"model": "letters", "text": TEXT, "changes": changes}).json()
-    weights = unpacked(found["payload"], 0).clip(0)
+    result = studio.post("/api/look", json={"model": "letters", "text": TEXT, "changes": changes}).json()
+    weights = unpacked(result["payload"], 0).clip(0)
     far = np.abs(np.subtract.outer(np.arange(len(TEXT)), np.arange(len(TEXT)))) > 2
     assert not weights[1][far].any()
     assert weights[0][far].any()
 
 
 def test_a_tile_is_exact(studio: Any) -> None:
-    found = studio.post("/api/look", json={"model": "letters", "text": TEXT}).json()
-    asked = {"sight": found["sight"], "layer": 1, "head": 1, "rows": [3, 6], "cols": [0, 4]}
-    tile = studio.post("/api/look/tile", json=asked).json()["weights"]
-    assert tile == pytest.approx(unpacked(found["payload"], 1)[1, 3:6, :4].clip(0).flatten(), rel=1e-4, abs=1e-6)
-    assert studio.post("/api/look/tile", json={**asked, "sight": "999"}).status_code == 404
-    assert studio.post("/api/look/tile", json={**asked, "layer": 77}).status_code == 422
-    assert studio.post("/api/look/tile", json={**asked, "rows": [0, 10_000], "cols": [0, 10_000]}).status_code == 422
+    result = studio.post("/api/look", json={"model": "letters", "text": TEXT}).json()
+    request = {"sight": result["sight"], "layer": 1, "head": 1, "rows": [3, 6], "cols": [0, 4]}
+    tile = studio.post("/api/look/tile", json=request).json()["weights"]
+    assert tile == pytest.approx(unpacked(result["payload"], 1)[1, 3:6, :4].clip(0).flatten(), rel=1e-4, abs=1e-6)
+    assert studio.post("/api/look/tile", json={**request, "sight": "999"}).status_code == 404
+    assert studio.post("/api/look/tile", json={**request, "layer": 77}).status_code == 422
+    assert studio.post("/api/look/tile", json={**request, "rows": [0, 10_000], "cols": [0, 10_000]}).status_code == 422
 
 
 def test_a_word_in_two_sentences_begins_alike_and_moves_apart(studio: Any, folders: dict[str, Path]) -> None:
-    asked = {"model": "letters", "word": "fox", "sentences": ["a fox", "the lazy fox"]}
-    found = studio.post("/api/look/meanings", json=asked).json()
-    assert [s["places"] for s in found["sentences"]] == [[2, 3, 4], [9, 10, 11]]
-    assert found["cosine"][0][0][1] == pytest.approx(1, abs=1e-5)  # rotary positions: the embedding knows no place
-    assert found["cosine"][-1][0][1] < 0.9999
-    assert len(found["layers"]) == 3
-    assert studio.post("/api/look/meanings", json={**asked, "word": "cat"}).status_code == 422
+    request = {"model": "letters", "word": "fox", "sentences": ["a fox", "the lazy fox"]}
+    result = studio.post("/api/look/meanings", json=request).json()
+    assert [s["places"] for s in result["sentences"]] == [[2, 3, 4], [9, 10, 11]]
+    assert result["cosine"][0][0][1] == pytest.approx(1, abs=1e-5)  # rotary positions: the embedding knows no place
+    assert result["cosine"][-1][0][1] < 0.9999
+    assert len(result["layers"]) == 3
+    assert studio.post("/api/look/meanings", json={**request, "word": "cat"}).status_code == 422
 
 
-def test_a_translator_reads_a_word_with_its_encoder(bench: Any, chinese: dict[str, Path]) -> None:
-    asked = ["我打车。", "他打鱼和苹果。", "你爱打。"]
-    found = meanings(bench, "zh-en-transformer", "打", asked)
-    assert [s["places"] for s in found["sentences"]] == [[1], [1], [2]]
+def test_a_translator_reads_a_word_with_its_encoder(state: Any, chinese: dict[str, Path]) -> None:
+    sentences = ["我打车。", "他打鱼和苹果。", "你爱打。"]
+    result = meanings(state, "zh-en-transformer", "打", sentences)
+    assert [s["places"] for s in result["sentences"]] == [[1], [1], [2]]
     opened = Translations.open(chinese["zh-en-transformer"])
     encoder: Any = opened.model.eval()
-    ids = opened.encode(asked[:1])
+    ids = opened.encode(sentences[:1])
     outputs: list[torch.Tensor] = []
-    hooks = [layer.register_forward_hook(lambda module, given, made: outputs.append(made)) for layer in encoder.encoder]
+    hooks = [layer.register_forward_hook(lambda module, args, output: outputs.append(output)) for layer in encoder.encoder]
     encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])]))
     for hook in hooks:
         hook.remove()
-    assert len(found["layers"]) == len(found["cosine"]) == len(outputs) + 1 == 3
-    states = _states(_stack(encoder), lambda: encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])])))
+    assert len(result["layers"]) == len(result["cosine"]) == len(outputs) + 1 == 3
+    states = _states(_layers(encoder), lambda: encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])])))
     assert torch.equal(states[-1], outputs[-1][0])
-    apart = [layer[0][1] for layer in found["cosine"]]
+    apart = [layer[0][1] for layer in result["cosine"]]
     assert apart[-1] < apart[0]
-    with pytest.raises(Refusal, match="was not found among the tokens zh-en-transformer has") as refused:
-        meanings(bench, "zh-en-transformer", "狗", ["我打狗", "狗打我"])
-    assert refused.value.plain()["values"] == {"name": "zh-en-transformer", "word": "狗", "sentence": "我打狗"}
+    with pytest.raises(RequestError, match="was not found among the tokens of zh-en-transformer") as error:
+        meanings(state, "zh-en-transformer", "狗", ["我打狗", "狗打我"])
+    assert error.value.to_json()["values"] == {"name": "zh-en-transformer", "word": "狗", "sentence": "我打狗"}
 
 
-def test_a_translator_looks_at_as_much_as_it_can_translate(bench: Any) -> None:
-    found = look(bench, "zh-en-transformer", "我爱中国。" * 30)
-    assert (found["read"], found["whole"]) == (100, 150)
-    assert all(e["proof"]["holds"] for e in found["payload"]["seen"])
-    short = look(bench, "zh-en-transformer", "我爱中国。")
+def test_a_translator_looks_at_as_much_as_it_can_translate(state: Any) -> None:
+    result = look(state, "zh-en-transformer", "我爱中国。" * 30)
+    assert (result["read"], result["whole"]) == (100, 150)
+    assert all(e["proof"]["holds"] for e in result["payload"]["seen"])
+    short = look(state, "zh-en-transformer", "我爱中国。")
     assert (short["read"], short["whole"]) == (5, 5)
 
 
-def test_a_translator_s_next_words_are_told(bench: Any, chinese: dict[str, Path]) -> None:
-    found = look(bench, "zh-en-transformer", "我爱中国。")
+def test_the_next_words_of_a_translator(state: Any, chinese: dict[str, Path]) -> None:
+    result = look(state, "zh-en-transformer", "我爱中国。")
     opened = Translations.open(chinese["zh-en-transformer"])
     best = opened.translate(["我爱中国。"], width=1)[0][0]
     model: Any = opened.model.eval()
     target = torch.tensor([[BOS, *opened.target.encode(best.text)]])
     source = torch.tensor(opened.encode(["我爱中国。"]))
-    wanted = model(source, torch.tensor([source.shape[1]]), target)[0, -1].softmax(-1)
-    assert found["payload"]["title"] == "zh-en-transformer"
-    assert found["next"][0][1] == pytest.approx(float(wanted.max()), rel=1e-4)
+    expected = model(source, torch.tensor([source.shape[1]]), target)[0, -1].softmax(-1)
+    assert result["payload"]["title"] == "zh-en-transformer"
+    assert result["next"][0][1] == pytest.approx(float(expected.max()), rel=1e-4)
     changes = [{"layer": 0, "what": "temperature", "value": 100.0}]
-    effect = what_if(bench, "zh-en-transformer", "我爱中国。", changes)
+    effect = what_if(state, "zh-en-transformer", "我爱中国。", changes)
     assert effect["measure"] == "kl"
-    assert effect["before"] == found["next"]
+    assert effect["before"] == result["next"]
     assert effect["after"] != effect["before"]
     assert effect["mean"] > 0
 
 
-def test_changed_weights_are_not_looked_into(bench: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
-    bench.library = Library({"broken": changed(chinese["zh-en-transformer"], tmp_path / "broken")})
-    with pytest.raises(Refusal, match="was changed"):
-        look(bench, "broken", "我爱中国。")
+def test_a_model_with_changed_weights_is_refused(state: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
+    state.library = Library({"broken": changed(chinese["zh-en-transformer"], tmp_path / "broken")})
+    with pytest.raises(RequestError, match="was changed"):
+        look(state, "broken", "我爱中国。")
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "../letters", "/etc/passwd", "letters/../letters"])
@@ -163,18 +163,18 @@ def test_a_model_without_attention_says_so(studio: Any) -> None:
     assert answer.json()["code"] in ("unseen", "invalid")
 
 
-def test_memory_is_foretold_and_refused_with_the_number() -> None:
+def test_too_much_memory_is_refused_with_the_number() -> None:
     model = torch.nn.Sequential(torch.nn.Embedding(50_000, 64), torch.nn.Linear(64, 50_000))
-    needed = look_bytes(model, 100_000)
+    needed = inspection_bytes(model, 100_000)
     assert needed > 100_000 * 50_000 * 4  # the logits alone
-    with pytest.raises(Refusal, match=r"needs about \d+\.\d GB and 1\.6 GB may be used \(2\.0 GB are free\)") as refused:
-        refuse_above(2_000_000_000, needed, "this")
-    assert refused.value.status == 413
-    refuse_above(2 * needed, needed, "this")
+    with pytest.raises(RequestError, match=r"needs about \d+\.\d GB and 1\.6 GB may be used \(2\.0 GB are free\)") as error:
+        check_memory(2_000_000_000, needed, "this")
+    assert error.value.status == 413
+    check_memory(2 * needed, needed, "this")
 
 
-def test_what_was_foretold_holds_what_was_used(folders: dict[str, Path]) -> None:
-    """Looking at 8,000 tokens takes no more than was foretold; measured in a process of its own, since a peak never falls."""
+def test_the_estimate_covers_the_memory_used(folders: dict[str, Path]) -> None:
+    """Inspecting 8,000 tokens takes no more than estimated; measured in a new process, since a peak never falls."""
     import subprocess
     import sys
 
@@ -182,7 +182,7 @@ def test_what_was_foretold_holds_what_was_used(folders: dict[str, Path]) -> None
 import resource, torch
 torch.set_num_threads(1); torch.set_grad_enabled(False)
 from regard.zoo import open as open_model
-from regard.studio.memory import look_bytes
+from regard.studio.memory import inspection_bytes
 from regard.sight import watch
 opened = open_model({str(folders["letters"])!r})
 def look(n):
@@ -190,8 +190,8 @@ def look(n):
 look(512)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 look(8000)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, look_bytes(opened.model, 8000) // 1024)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, inspection_bytes(opened.model, 8000) // 1024)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
-    used, foretold = map(int, done.stdout.split())
-    assert used <= foretold
+    used, estimated = map(int, done.stdout.split())
+    assert used <= estimated

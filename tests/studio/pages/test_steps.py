@@ -14,35 +14,35 @@ HEAD = {"query": EYE, "key": EYE, "value": EYE, "output": EYE}
 
 
 def ask(studio: Any, **switches: Any) -> dict[str, Any]:
-    given = {"embeddings": [[1, 0], [0, 2], [1, 1]], "heads": [HEAD], **switches}
-    answer = studio.post("/api/steps", json=given)
+    request = {"embeddings": [[1, 0], [0, 2], [1, 1]], "heads": [HEAD], **switches}
+    answer = studio.post("/api/steps", json=request)
     assert answer.status_code == 200, answer.text
     return answer.json()  # type: ignore[no-any-return]
 
 
 def test_by_hand(studio: Any) -> None:
-    found = ask(studio)
-    head = found["heads"][0]
+    data = ask(studio)
+    head = data["heads"][0]
     assert head["raw"] == [[1, 0, 1], [0, 4, 2], [1, 2, 2]]
     assert head["scaled"][2] == pytest.approx([1 / math.sqrt(2), math.sqrt(2), math.sqrt(2)])
     assert head["masked"][0] == [pytest.approx(1 / math.sqrt(2)), None, None]
     assert head["weights"][0] == [1, 0, 0]
     low, high = math.exp(0), math.exp(4 / math.sqrt(2))
     assert head["weights"][1] == pytest.approx([low / (low + high), high / (low + high), 0])
-    assert found["change"][0] == [1, 0]
-    assert found["result"][0] == [2, 0]
-    assert found["proof"] < 1e-12
+    assert data["change"][0] == [1, 0]
+    assert data["result"][0] == [2, 0]
+    assert data["proof"] < 1e-12
 
 
 @pytest.mark.parametrize("choice", ["softmax", "sparsemax", "entmax15", "argmax", "sample"])
 @pytest.mark.parametrize("score", ["dot", "additive", "bilinear"])
 @pytest.mark.parametrize("mask", ["none", "causal", "window"])
 def test_stages_come_to_what_attend_gives(studio: Any, choice: str, score: str, mask: str) -> None:
-    found = ask(studio, choice=choice, score=score, mask=mask, temperature=0.7, seed=3)
-    head = found["heads"][0]
+    data = ask(studio, choice=choice, score=score, mask=mask, temperature=0.7, seed=3)
+    head = data["heads"][0]
     weights = torch.tensor(head["weights"])
     assert torch.allclose(weights.sum(-1), torch.ones(3))
-    assert found["proof"] < 1e-12
+    assert data["proof"] < 1e-12
     hidden = torch.tensor([[x is None for x in row] for row in head["masked"]])
     assert not weights[hidden].any()
     if choice in ("argmax", "sample"):
@@ -52,8 +52,8 @@ def test_stages_come_to_what_attend_gives(studio: Any, choice: str, score: str, 
 
 def test_the_scaled_dot_is_the_library_s(studio: Any) -> None:
     e = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], dtype=torch.float64)
-    wanted = regard.attend(e, e, e, mask=regard.causal(), choice=regard.Softmax(2.0))
-    assert torch.allclose(torch.tensor(ask(studio, temperature=2.0)["change"], dtype=torch.float64), wanted)
+    expected = regard.attend(e, e, e, mask=regard.causal(), choice=regard.Softmax(2.0))
+    assert torch.allclose(torch.tensor(ask(studio, temperature=2.0)["change"], dtype=torch.float64), expected)
 
 
 def test_heads_add_up(studio: Any) -> None:
@@ -62,7 +62,7 @@ def test_heads_add_up(studio: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"embeddings": [[1, 0], [1]]}, "expected 2 × 2"),
         ({"heads": [{**HEAD, "output": [[1, 0]]}]}, "output of head 0"),
@@ -75,11 +75,11 @@ def test_heads_add_up(studio: Any) -> None:
         ({"additive": [1.0]}, "expected 2"),
     ],
 )
-def test_nonsense_is_told_where_it_is(studio: Any, change: dict[str, Any], told: str) -> None:
+def test_nonsense_is_an_error_where_it_is(studio: Any, change: dict[str, Any], message: str) -> None:
     answer = studio.post("/api/steps", json={"embeddings": [[1, 0], [0, 2]], "heads": [HEAD], **change})
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid"
-    assert told in answer.json()["message"]
+    assert message in answer.json()["message"]
 
 
 def test_the_dict_is_the_limit_of_the_soft_look_up(studio: Any) -> None:
@@ -102,6 +102,6 @@ def test_without_the_root_the_gradient_dies(studio: Any) -> None:
 
 
 def test_one_desk_under_several_questions(studio: Any) -> None:
-    found = studio.post("/api/steps/desk", json={"query": [0, 0, 3, 0]}).json()
-    best = {name: found["things"][max(range(5), key=weights.__getitem__)] for name, weights in found["focused"].items()}
+    data = studio.post("/api/steps/desk", json={"query": [0, 0, 3, 0]}).json()
+    best = {name: data["things"][max(range(5), key=weights.__getitem__)] for name, weights in data["focused"].items()}
     assert best == {"I want to read": "book", "I want to write": "notebook", "yours": "red cup"}

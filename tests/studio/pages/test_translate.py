@@ -9,7 +9,7 @@ import pytest
 
 from regard.studio.library import Library
 from regard.studio.pages.translate import initial_request, translate
-from regard.studio.refusal import Refusal
+from regard.studio.request_error import RequestError
 from regard.training.tasks.translation import Translations
 from studio_models import changed
 
@@ -21,11 +21,11 @@ def ask(studio: Any, **changes: Any) -> dict[str, Any]:
 
 
 def test_candidates_are_the_beam_s(studio: Any, folders: dict[str, Path]) -> None:
-    found = ask(studio)["translations"][0]["candidates"]
-    wanted = Translations.open(folders["reverser"]).translate(["a b c d"], width=3, n_best=3, align=True)[0]
-    assert [one["text"] for one in found] == [one.text for one in wanted]
-    assert [one["log_prob"] for one in found] == pytest.approx([one.log_prob for one in wanted], abs=1e-3)
-    for one, own in zip(found, wanted, strict=True):
+    results = ask(studio)["translations"][0]["candidates"]
+    expected = Translations.open(folders["reverser"]).translate(["a b c d"], width=3, n_best=3, align=True)[0]
+    assert [one["text"] for one in results] == [one.text for one in expected]
+    assert [one["log_prob"] for one in results] == pytest.approx([one.log_prob for one in expected], abs=1e-3)
+    for one, own in zip(results, expected, strict=True):
         if own.alignment is not None and own.target_words:
             assert np.array(one["weights"]) == pytest.approx(own.alignment.numpy(), abs=1e-4)
 
@@ -39,10 +39,10 @@ def test_hard_attention_reads_one_place_and_leaves_the_model_as_it_was(studio: A
 
 
 def test_models_stand_side_by_side_and_the_fixed_one_has_no_alignment(studio: Any) -> None:
-    found = ask(studio, models=["reverser", "fixed"])["translations"]
-    assert [one["model"] for one in found] == ["reverser", "fixed"]
-    assert found[1]["candidates"][0]["payload"] is None
-    assert found[0]["candidates"][0]["payload"] is not None
+    results = ask(studio, models=["reverser", "fixed"])["translations"]
+    assert [one["model"] for one in results] == ["reverser", "fixed"]
+    assert results[1]["candidates"][0]["payload"] is None
+    assert results[0]["candidates"][0]["payload"] is not None
 
 
 @pytest.mark.parametrize("text", ["你好", "zzz", "🙂", " ", "\x00", "a" * 1000])
@@ -51,7 +51,7 @@ def test_any_text_gets_an_answer(studio: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"text": ""}, {"text": "a" * 1001}, {"models": []}, {"width": 9}, {"models": ["letters"]}])
-def test_limits_are_told(studio: Any, changes: dict[str, Any]) -> None:
+def test_limits_are_errors(studio: Any, changes: dict[str, Any]) -> None:
     answer = studio.post("/api/translate", json={"models": ["reverser"], "text": "a", **changes})
     assert answer.status_code == 422
     assert answer.json()["message"]
@@ -67,38 +67,40 @@ def test_the_first_results_are_real(studio: Any) -> None:
     assert "174604259328" in page
 
 
-def test_a_model_that_cannot_be_opened_is_told_beside_the_others(bench: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
-    bench.library = Library({**chinese, "broken": changed(chinese["zh-en-fixed"], tmp_path / "broken")})
-    found = translate(bench, ["zh-en-transformer", "broken"], "我爱中国。")["translations"]
-    assert found[0]["candidates"][0]["payload"] is not None
-    assert found[1]["refused"]["code"] == "changed"
-    with pytest.raises(Refusal, match="was changed"):
-        translate(bench, ["broken"], "我爱中国。")
+def test_a_model_that_cannot_be_opened_is_an_error_beside_the_others(state: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
+    state.library = Library({**chinese, "broken": changed(chinese["zh-en-fixed"], tmp_path / "broken")})
+    results = translate(state, ["zh-en-transformer", "broken"], "我爱中国。")["translations"]
+    assert results[0]["candidates"][0]["payload"] is not None
+    assert results[1]["refused"]["code"] == "changed"
+    with pytest.raises(RequestError, match="was changed"):
+        translate(state, ["broken"], "我爱中国。")
 
 
-def test_a_long_text_is_read_in_parts_with_their_alignments(bench: Any) -> None:
+def test_a_long_text_is_read_in_parts_with_their_alignments(state: Any) -> None:
     sentences = ["我爱中国。", "他买苹果和书。"] * 20
-    found = translate(bench, ["zh-en-transformer"], "".join(sentences), width=2)["translations"][0]
-    assert [part["text"] for part in found["parts"]] == sentences
-    assert found["candidates"][0]["text"] == " ".join(part["candidates"][0]["text"] for part in found["parts"])
-    alone = translate(bench, ["zh-en-transformer"], sentences[1], width=2)["translations"][0]
-    assert found["parts"][1]["candidates"][0]["text"] == alone["candidates"][0]["text"]
-    assert np.array(found["parts"][1]["candidates"][0]["weights"]) == pytest.approx(np.array(alone["candidates"][0]["weights"]), abs=1e-4)
+    results = translate(state, ["zh-en-transformer"], "".join(sentences), width=2)["translations"][0]
+    assert [part["text"] for part in results["parts"]] == sentences
+    assert results["candidates"][0]["text"] == " ".join(part["candidates"][0]["text"] for part in results["parts"])
+    alone = translate(state, ["zh-en-transformer"], sentences[1], width=2)["translations"][0]
+    assert results["parts"][1]["candidates"][0]["text"] == alone["candidates"][0]["text"]
+    assert np.array(results["parts"][1]["candidates"][0]["weights"]) == pytest.approx(np.array(alone["candidates"][0]["weights"]), abs=1e-4)
     assert "parts" not in alone
 
 
-def test_what_cannot_be_read_is_told(bench: Any) -> None:
-    told = {text: translate(bench, ["zh-en-transformer"], text)["translations"][0]["notes"] for text in ("我爱中国。", "我爱狗。", "a cat")}
-    assert told["我爱中国。"] == {"unknown": "", "share": 0.0, "foreign": False}
-    assert told["我爱狗。"] == {"unknown": "狗", "share": 0.25, "foreign": False}
-    assert told["a cat"] == {"unknown": "act", "share": 1.0, "foreign": True}
+def test_what_cannot_be_read_is_an_error(state: Any) -> None:
+    notes = {
+        text: translate(state, ["zh-en-transformer"], text)["translations"][0]["notes"] for text in ("我爱中国。", "我爱狗。", "a cat")
+    }
+    assert notes["我爱中国。"] == {"unknown": "", "share": 0.0, "foreign": False}
+    assert notes["我爱狗。"] == {"unknown": "狗", "share": 0.25, "foreign": False}
+    assert notes["a cat"] == {"unknown": "act", "share": 1.0, "foreign": True}
 
 
 def test_the_page_begins_with_the_best_translators_and_one_without_attention(chinese: dict[str, Path]) -> None:
     library = Library({"fixed": chinese["zh-en-fixed"], **dict.fromkeys(("a", "b", "c"), chinese["zh-en-transformer"])})
     library.models |= {name: replace(library.models[name], bleu=score) for name, score in (("a", 10.0), ("b", 30.0), ("c", 20.0))}
-    wanted = initial_request(library)
-    assert wanted is not None
-    assert wanted["models"] == ["b", "c", "fixed"]
-    assert wanted["text"] == "我爱中国。"
+    expected = initial_request(library)
+    assert expected is not None
+    assert expected["models"] == ["b", "c", "fixed"]
+    assert expected["text"] == "我爱中国。"
     assert initial_request(Library({})) is None

@@ -1,7 +1,7 @@
-"""The pages of the studio: one folder each, found by listing this package. No other file names them.
+"""The pages of the studio, one folder each, found by listing this package. No other file lists them.
 
-A folder holds `__init__.py` with the page's `PAGE`, `page.js` that draws it, and `texts.js` with its words in every language; larger
-pages have more files beside these.
+A folder has `__init__.py` with the page's `PAGE`, `page.js` that draws it, and `texts.js` with its texts in every language; larger pages
+have more files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pages() -> tuple[Page, ...]:
 
 
 def worker_task(address: str) -> Callable[..., dict[str, Any]]:
-    """What the worker runs for a request to /api/<address>. Only the page it belongs to is imported.
+    """The function the worker runs for a request to /api/<address>. Only the page it belongs to is imported.
 
     >>> worker_task("look/what-if").__name__
     'what_if'
@@ -36,7 +36,7 @@ def worker_task(address: str) -> Callable[..., dict[str, Any]]:
 
 
 def _page(name: str) -> Page:
-    found = getattr(import_module(f"{__name__}.{name}"), "PAGE", None)
-    if not isinstance(found, Page) or found.name != name:
-        raise TypeError(f"regard/studio/pages/{name}/__init__.py defines PAGE = {found!r}; expected PAGE = Page(name={name!r}, …)")
-    return found
+    page = getattr(import_module(f"{__name__}.{name}"), "PAGE", None)
+    if not isinstance(page, Page) or page.name != name:
+        raise TypeError(f"regard/studio/pages/{name}/__init__.py defines PAGE = {page!r}; expected PAGE = Page(name={name!r}, …)")
+    return page

@@ -1,4 +1,4 @@
-"""Cost: what a model costs, each number with its formula; and this machine's own curves beside the predicted ones."""
+"""The Cost page: parameters, FLOPs and bytes of a model with their formulas, and measurements on this machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...page import Endpoint, Page, ProgramEndpoint, RequestBody
-from ...refusal import Refusal
+from ...request_error import RequestError
 
 CONTEXTS = tuple(2**power for power in range(6, 18))  # 64 … 131,072
 
 
 class PlanRequest(RequestBody):
-    """A preset's name or the fields of a config.json, and what the model is asked to do."""
+    """The name of a preset or the fields of a config.json, and the workload."""
 
     preset: Annotated[str, Field(max_length=60)] = "gpt3"
     config: dict[str, Any] | None = None
@@ -24,55 +24,59 @@ class PlanRequest(RequestBody):
 
 
 def presets() -> dict[str, Any]:
-    from ....cost import presets as known
+    from ....cost import presets as preset_names
 
-    return {"presets": known()}
+    return {"presets": preset_names()}
 
 
-def plan(asked: PlanRequest) -> dict[str, Any]:
-    """Everything `regard plan` counts, and how cache and activations grow with the context."""
+def plan(request: PlanRequest) -> dict[str, Any]:
+    """The counts of `regard plan`, and how cache and activations grow with the context."""
     from ....cost import ConfigError
     from ....cost import plan as count
     from ....cost.model.sources import architecture
 
     try:
-        _known(asked)
-        a = architecture(asked.config if asked.config is not None else asked.preset)
-        costs = count(a, _work(asked, asked.context)).to_dict()
-        return {"plan": costs, "growth": _growth(a, asked)}
+        _check(request)
+        a = architecture(request.config if request.config is not None else request.preset)
+        costs = count(a, _work(request, request.context)).to_dict()
+        return {"plan": costs, "growth": _growth(a, request)}
     except ConfigError as error:
-        raise Refusal("invalid", str(error)) from error
+        raise RequestError("invalid", str(error)) from error
     except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as error:
-        raise Refusal("invalid", f"this config cannot be read ({type(error).__name__}: {error}); paste a model's config.json") from error
+        raise RequestError(
+            "invalid", f"this config cannot be read ({type(error).__name__}: {error}); paste a model's config.json"
+        ) from error
 
 
-def _known(asked: PlanRequest) -> None:
-    """A preset is a name of the list and nothing else: never a path."""
-    from ....cost import presets as known
+def _check(request: PlanRequest) -> None:
+    """Raise RequestError for an unknown preset (a path is never accepted) or a config with implausible sizes."""
+    from ....cost import presets as preset_names
 
-    if asked.config is None and asked.preset not in known():
-        raise Refusal("invalid", f"no preset is called {asked.preset!r}; choose one of the list, or paste a config.json", name=asked.preset)
-    if asked.config is not None:
-        sizes = [v for v in asked.config.values() if isinstance(v, int | float) and not isinstance(v, bool)]
-        if len(asked.config) > 400 or any(abs(v) > 10**12 for v in sizes):
-            raise Refusal("invalid", "the config has more than 400 fields or a number above 10¹²; paste a model's config.json")
-        deep = [
+    if request.config is None and request.preset not in preset_names():
+        raise RequestError(
+            "invalid", f"no preset is called {request.preset!r}; choose one from the list, or paste a config.json", name=request.preset
+        )
+    if request.config is not None:
+        sizes = [v for v in request.config.values() if isinstance(v, int | float) and not isinstance(v, bool)]
+        if len(request.config) > 400 or any(abs(v) > 10**12 for v in sizes):
+            raise RequestError("invalid", "the config has more than 400 fields or a number above 10¹²; paste a model's config.json")
+        layers = [
             v
             for name in ("num_hidden_layers", "n_layer", "num_layers", "layers", "n_layers")
-            if isinstance(v := asked.config.get(name), int)
+            if isinstance(v := request.config.get(name), int)
         ]
-        if any(v > 10_000 for v in deep):
-            raise Refusal("invalid", f"{max(deep):,} layers are more than the 10,000 this page counts")
+        if any(v > 10_000 for v in layers):
+            raise RequestError("invalid", f"{max(layers):,} layers are more than this page's limit of 10,000")
 
 
-def _work(asked: PlanRequest, context: int) -> Any:
+def _work(request: PlanRequest, context: int) -> Any:
     from ....cost import Workload
 
-    return Workload(batch=asked.batch, context=context, dtype=asked.dtype, mode=asked.mode)
+    return Workload(batch=request.batch, context=context, dtype=request.dtype, mode=request.mode)
 
 
-def _growth(a: Any, asked: PlanRequest) -> dict[str, Any]:
-    """Bytes and FLOPs by context length; a model with learned positions is drawn as far as they reach."""
+def _growth(a: Any, request: PlanRequest) -> dict[str, Any]:
+    """Bytes and FLOPs by context length, up to the number of positions for a model with learned positions."""
     from ....cost import ConfigError
     from ....cost import plan as count
 
@@ -80,7 +84,7 @@ def _growth(a: Any, asked: PlanRequest) -> dict[str, Any]:
     rows = []
     for context in sorted({min(n, limit) for n in CONTEXTS}):
         try:
-            costs = count(a, _work(asked, context))
+            costs = count(a, _work(request, context))
         except ConfigError:
             continue
         step = next(iter(costs.steps.values()))
@@ -95,7 +99,7 @@ def _growth(a: Any, asked: PlanRequest) -> dict[str, Any]:
 
 
 def initial_results() -> dict[str, Any]:
-    """GPT-3's costs, and the names of the other presets."""
+    """The costs of GPT-3 and the names of all presets."""
     return {**plan(PlanRequest()), **presets()}
 
 
@@ -103,13 +107,13 @@ PAGE = Page(
     name="cost",
     order=5,
     endpoints=(
-        Endpoint("/presets", presets, "Models known by name"),
+        Endpoint("/presets", presets, "The preset models"),
         Endpoint("/plan", plan, "Parameters, FLOPs and bytes, with formulas", PlanRequest),
         ProgramEndpoint(
             "/measure",
             ("plan", "measure", "--json", "--seconds", "3"),
             "Measure this machine",
-            "Time and memory of projections, dense attention and ours over N, fitted and predicted; kept until asked for `again`.",
+            "Time and memory of projections and of attention over N, measured and predicted. The result is cached; `again` repeats it.",
             seconds=900,
         ),
     ),

@@ -1,4 +1,4 @@
-"""One word in several sentences, its vector moving apart (or not) through the layers of a model.
+"""The vectors of one word in several sentences, layer by layer.
 
 Axes: n sentences, l layers, D width.
 """
@@ -11,30 +11,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...bench import Bench
-from ...memory import free_bytes, look_bytes, refuse_above
-from ...refusal import Refusal
+from ...memory import check_memory, free_bytes, inspection_bytes
+from ...request_error import RequestError
+from ...worker_state import WorkerState
 
 
-def meanings(bench: Bench, model: str, word: str, sentences: list[str]) -> dict[str, Any]:
-    """The word's vector in each sentence after every layer, in the plane that shows most of how they differ, and their cosines."""
-    bench.threads_for(1)
+def meanings(state: WorkerState, model: str, word: str, sentences: list[str]) -> dict[str, Any]:
+    """The word's vector in each sentence after every layer, projected on the plane of greatest variance, and the cosines between them."""
+    state.set_threads(1)
     vectors, pieces = [], []
     for sentence in sentences:
-        module, tokens, read = _reading(bench, model, sentence)
-        shown, places = _places(model, tokens, sentence, word)
-        refuse_above(free_bytes(), look_bytes(module, len(shown)), "these sentences")
-        with bench.progress.over(module):
-            states = _states(_stack(module), read)  # (l + 1) × (L, D)
-        vectors.append(torch.stack([state[places].double().mean(0) for state in states]))  # (l + 1, D)
-        pieces.append({"tokens": shown, "places": places})
+        module, tokens, run = _prepare(state, model, sentence)
+        texts, positions = _find_word(model, tokens, sentence, word)
+        check_memory(free_bytes(), inspection_bytes(module, len(texts)), "these sentences")
+        with state.progress.follow(module):
+            states = _states(_layers(module), run)  # (l + 1) × (L, D)
+        vectors.append(torch.stack([hidden[positions].double().mean(0) for hidden in states]))  # (l + 1, D)
+        pieces.append({"tokens": texts, "places": positions})
     x = torch.stack(vectors, 1)  # (l + 1, n, D)
     unit = nn.functional.normalize(x, dim=-1)
     cosine = unit @ unit.mT  # (l + 1, n, n)
-    # Directions count, not lengths: what layers add differs in size. The plane is that of the last layer's differences, then of all.
-    flat = unit - unit.mean(1, keepdim=True)
-    _, _, axes = torch.linalg.svd(flat.flatten(0, 1), full_matrices=False)
-    plane = (flat @ axes[:2].mT) if len(axes) > 1 else torch.zeros(*flat.shape[:2], 2)
+    # Directions are compared, not lengths, which grow from layer to layer.
+    centred = unit - unit.mean(1, keepdim=True)
+    _, _, axes = torch.linalg.svd(centred.flatten(0, 1), full_matrices=False)
+    plane = (centred @ axes[:2].mT) if len(axes) > 1 else torch.zeros(*centred.shape[:2], 2)
     return {
         "model": model,
         "word": word,
@@ -44,69 +44,69 @@ def meanings(bench: Bench, model: str, word: str, sentences: list[str]) -> dict[
     }
 
 
-def _reading(bench: Bench, model: str, sentence: str) -> tuple[nn.Module, list[str], Callable[[], Any]]:
-    """The model, its tokens of a sentence, and how it is made to read them. A translator reads without writing a translation."""
-    if bench.library.find(model).kind == "translator":
-        translator = bench.translator(model)
-        reader: Any = translator.model.eval()
+def _prepare(state: WorkerState, model: str, sentence: str) -> tuple[nn.Module, list[str], Callable[[], Any]]:
+    """The model, the tokens of a sentence, and a function that runs the model on them (of a translator only its encoder)."""
+    if state.library.find(model).kind == "translator":
+        translator = state.translator(model)
+        module: Any = translator.model.eval()
         ids = translator.encode([sentence])[0]
         source, length = torch.tensor([ids]), torch.tensor([len(ids)])
-        return reader, [translator.source.piece(i) for i in ids], lambda: reader.encode(source, length)
-    opened = bench.opened(model)
+        return module, [translator.source.piece(i) for i in ids], lambda: module.encode(source, length)
+    opened = state.opened(model)
     inputs = opened.inputs(sentence)
     tokens, source_tokens = opened.tokens(inputs)
     return opened.model, (source_tokens or tokens or [[]])[0], lambda: opened.run(inputs)
 
 
-def _stack(model: nn.Module) -> list[nn.Module]:
-    """The layers whose outputs are the word's vectors: the longest list of like modules, a translator's encoder before its decoder."""
+def _layers(model: nn.Module) -> list[nn.Module]:
+    """The layers whose outputs are compared: the longest list of modules of one type; of a translator, those of its encoder."""
     lists = [(name, list(module)) for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
     stacks = [(name, layers) for name, layers in lists if len({type(layer) for layer in layers}) == 1]
     stacks = [(name, layers) for name, layers in stacks if "encoder" in name.split(".")] or stacks
     if not stacks:
-        raise Refusal("unseen", f"{type(model).__name__} has no list of layers to read vectors from", name=type(model).__name__)
+        raise RequestError("unseen", f"{type(model).__name__} has no list of layers to read vectors from", name=type(model).__name__)
     return max((layers for _, layers in stacks), key=len)
 
 
-def _states(stack: list[nn.Module], read: Callable[[], Any]) -> list[Tensor]:
-    """What goes into the first layer and what comes out of each: (L, D)."""
-    found: list[Tensor] = []
+def _states(layers: list[nn.Module], run: Callable[[], Any]) -> list[Tensor]:
+    """The input of the first layer and the output of every layer, each (L, D)."""
+    states: list[Tensor] = []
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = args[0] if args else kwargs.get("hidden_states", kwargs.get("x"))
-        if isinstance(given, Tensor):
-            found.append(given[0].detach())
+        hidden = args[0] if args else kwargs.get("hidden_states", kwargs.get("x"))
+        if isinstance(hidden, Tensor):
+            states.append(hidden[0].detach())
 
     def after(module: nn.Module, args: Any, output: Any) -> None:
-        made = output[0] if isinstance(output, tuple) else output
-        found.append((made[0] if made.dim() == 3 else made).detach())
+        hidden = output[0] if isinstance(output, tuple) else output
+        states.append((hidden[0] if hidden.dim() == 3 else hidden).detach())
 
-    hooks = [stack[0].register_forward_pre_hook(before, with_kwargs=True), *(layer.register_forward_hook(after) for layer in stack)]
+    hooks = [layers[0].register_forward_pre_hook(before, with_kwargs=True), *(layer.register_forward_hook(after) for layer in layers)]
     try:
-        read()
+        run()
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return states
 
 
-def _places(name: str, tokens: list[str], sentence: str, word: str) -> tuple[list[str], list[int]]:
-    """The tokens as people read them, and which of them the word is made of (its last occurrence)."""
+def _find_word(name: str, tokens: list[str], sentence: str, word: str) -> tuple[list[str], list[int]]:
+    """The tokens as readable text, and the positions of those that make up the word (its last occurrence)."""
     from ....sight.views.token_display import display_tokens
 
     pieces = display_tokens(tokens)
-    text, where = "", []
+    text, token_of = "", []  # token_of: the token of each character
     for number, piece in enumerate(pieces):
-        written = "" if piece.mark == "*" or (piece.part is not None and piece.part[0] > 1) else piece.text.lower()
-        where += [number] * len(written)
-        text += written
+        characters = "" if piece.mark == "*" or (piece.part is not None and piece.part[0] > 1) else piece.text.lower()
+        token_of += [number] * len(characters)
+        text += characters
     begin = text.rfind(word.lower().replace(" ", ""))
     if begin < 0:
-        raise Refusal(
-            "no_word", f"{word!r} was not found among the tokens {name} has of {sentence!r}", name=name, word=word, sentence=sentence
+        raise RequestError(
+            "no_word", f"{word!r} was not found among the tokens of {name} for {sentence!r}", name=name, word=word, sentence=sentence
         )
-    places = sorted(set(where[begin : begin + len(word.replace(" ", ""))]))
-    first, last = places[0], places[-1]
+    positions = sorted(set(token_of[begin : begin + len(word.replace(" ", ""))]))
+    first, last = positions[0], positions[-1]
     while last + 1 < len(pieces) and pieces[last + 1].part is not None and (pieces[last + 1].part or (1, 1))[0] > 1:
         last += 1
     return [piece.text for piece in pieces], list(range(first, last + 1))

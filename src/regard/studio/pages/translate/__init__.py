@@ -1,4 +1,4 @@
-"""Translate: a text by several translators, each with its alignment and the other candidates of its beam search.
+"""The Translate page: a text translated by several models, each with its alignment and other candidate translations.
 
 Axes: T target words, S source words.
 """
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ...bench import Bench
 from ...library import Library
 from ...page import Page, RequestBody, WorkerEndpoint
-from ...refusal import Refusal
+from ...request_error import RequestError
+from ...worker_state import WorkerState
 
 if TYPE_CHECKING:
     from ....training.tasks.translation import Translated, Translations
 
-SENTENCES = {"zh": "我爱中国。", "de": "Was möchtest du heute Abend essen?", "": "a b c d"}  # shown first, by source language
+SENTENCES = {"zh": "我爱中国。", "de": "Was möchtest du heute Abend essen?", "": "a b c d"}  # the initial text, by source language
 
 
 class TranslateRequest(RequestBody):
-    """Translators of the list and a text; `width` prefixes are kept while searching, and as many translations given."""
+    """Names of translators and a text; `width` is the beam size and the number of translations."""
 
     models: Annotated[list[Annotated[str, Field(max_length=120)]], Field(min_length=1, max_length=4)]
     text: Annotated[str, Field(min_length=1, max_length=1000)]
@@ -30,62 +30,63 @@ class TranslateRequest(RequestBody):
 
 
 def initial_request(library: Library) -> dict[str, Any] | None:
-    """Translators of one language, the best first, and one without attention where there is one."""
-    known = [model for model in library.models.values() if model.kind == "translator"]
-    if not known:
+    """Two translators of one language, the best first, and one without attention if there is one."""
+    translators = [model for model in library.models.values() if model.kind == "translator"]
+    if not translators:
         return None
-    language = next((code for code in SENTENCES if any(m.source == code and m.attention for m in known)), known[0].source)
-    able = sorted((m for m in known if m.source == language), key=lambda m: (-m.bleu, "bahdanau" not in m.about))
-    attending = [m.name for m in able if m.attention][:2]
-    fixed = [m.name for m in able if not m.attention][:1]
-    return {"models": attending + fixed or [able[0].name], "text": SENTENCES[language], "width": 4, "hard": False}
+    language = next((code for code in SENTENCES if any(m.source == code and m.attention for m in translators)), translators[0].source)
+    candidates = sorted((m for m in translators if m.source == language), key=lambda m: (-m.bleu, "bahdanau" not in m.about))
+    with_attention = [m.name for m in candidates if m.attention][:2]
+    without_attention = [m.name for m in candidates if not m.attention][:1]
+    return {"models": with_attention + without_attention or [candidates[0].name], "text": SENTENCES[language], "width": 4, "hard": False}
 
 
-def translate(bench: Bench, models: list[str], text: str, width: int = 4, hard: bool = False) -> dict[str, Any]:
-    """Each model's translations, best first, with the source words that every target word was read from.
+def translate(state: WorkerState, models: list[str], text: str, width: int = 4, hard: bool = False) -> dict[str, Any]:
+    """The translations of each model, best first, with their alignments.
 
-    A model that cannot be opened is told beside the others; if it is the only one, it is the answer.
+    A model that cannot be opened gets an error in place of translations; if it is the only model, the request fails.
     """
-    found: list[dict[str, Any]] = []
-    bench.threads_for(1)
-    for place, name in enumerate(models):
-        if bench.library.find(name).kind != "translator":
-            raise Refusal("invalid", f"{name} is no translator", name=name)
+    results: list[dict[str, Any]] = []
+    state.set_threads(1)
+    for number, name in enumerate(models):
+        if state.library.find(name).kind != "translator":
+            raise RequestError("invalid", f"{name} is not a translator; choose one of the translators", name=name)
         try:
-            opened = bench.translator(name)
-        except Refusal as refusal:
+            opened = state.translator(name)
+        except RequestError as error:
             if len(models) == 1:
                 raise
-            found.append({"model": name, "candidates": [], "refused": refusal.plain()})
+            results.append({"model": name, "candidates": [], "refused": error.to_json()})
             continue
         share = 1 / len(models)
-        with bench.progress.over(opened.model, passes=40, begin=place * share, end=(place + 1) * share):
-            found.append(
-                {"model": name, **_translated(opened, text, width, hard), "notes": _notes(bench.library.find(name).source, opened, text)}
+        with state.progress.follow(opened.model, passes=40, begin=number * share, end=(number + 1) * share):
+            results.append(
+                {"model": name, **_translate(opened, text, width, hard), "notes": _notes(state.library.find(name).source, opened, text)}
             )
-    return {"text": text, "hard": hard, "translations": found}
+    return {"text": text, "hard": hard, "translations": results}
 
 
-def _translated(opened: Translations, text: str, width: int, hard: bool) -> dict[str, Any]:
-    """The translations of a text; of one longer than the model was trained on, also those of its sentences, which have alignments."""
+def _translate(opened: Translations, text: str, width: int, hard: bool) -> dict[str, Any]:
+    """The candidates for a text; if it is longer than the model was trained on, also those of its sentences, which have alignments."""
     sentences = opened.sentences(text)
     parts = opened.translate(sentences, width=width, n_best=width, align=True, hard=hard)
-    shown = [[_shown(candidate) for candidate in part] for part in parts]
+    rows = [[_candidate(candidate) for candidate in part] for part in parts]
     if len(parts) == 1:
-        return {"candidates": shown[0]}
-    whole = [{"text": " ".join(one["text"] for one in row), "payload": None, "weights": None} for row in zip(*shown, strict=False)]
-    return {"candidates": whole, "parts": [{"text": one, "candidates": row} for one, row in zip(sentences, shown, strict=True)]}
+        return {"candidates": rows[0]}
+    joined = [{"text": " ".join(one["text"] for one in row), "payload": None, "weights": None} for row in zip(*rows, strict=False)]
+    return {"candidates": joined, "parts": [{"text": text, "candidates": row} for text, row in zip(sentences, rows, strict=True)]}
 
 
 def _notes(source: str, opened: Translations, text: str) -> dict[str, Any]:
-    """What the model could not read: characters it never saw and their share of the text, and whether it looks like another language."""
+    """Characters outside the model's vocabulary, their share of the text, and whether the text appears to be in another language."""
     from ....zoo.language import foreign
 
-    strange, share = opened.source.unknown_characters(text)
-    return {"unknown": "".join(strange[:20]), "share": round(share, 3), "foreign": foreign(text, source)}
+    unknown, share = opened.source.unknown_characters(text)
+    return {"unknown": "".join(unknown[:20]), "share": round(share, 3), "foreign": foreign(text, source)}
 
 
-def _shown(candidate: Translated) -> dict[str, Any]:
+def _candidate(candidate: Translated) -> dict[str, Any]:
+    """A translation as JSON-compatible data."""
     from ....sight.views.payload import pair_payload
 
     alignment, payload, weights = candidate.alignment, None, None

@@ -1,4 +1,4 @@
-"""What the studio says when it does not do something: a code the page can translate, a message for everyone else, and its numbers."""
+"""The error of a request: a code that the page translates, a message in English, and the values in it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ STATUS = {
 }  # fmt: skip
 
 
-class Refusal(Exception):
-    """Raised anywhere in the studio; ends as JSON `{"code", "message", "values"}` with the code's status.
+class RequestError(Exception):
+    """An error that is sent as JSON `{"code", "message", "values"}` with the HTTP status of its code.
 
-    >>> Refusal("busy", "16 jobs are waiting; try again in 2 s", seconds=2).status
+    >>> RequestError("busy", "16 jobs are waiting; try again in 2 s", seconds=2).status
     503
     """
 
@@ -26,7 +26,7 @@ class Refusal(Exception):
     def status(self) -> int:
         return STATUS[self.code]
 
-    def plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"code": self.code, "message": self.message, "values": self.values}
 
     @property

@@ -1,19 +1,16 @@
-"""`regard look`: what it prints, the files it writes, its errors."""
+"""`regard look`: what it prints, what it writes, and its errors."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import typer
-from typer.testing import CliRunner
+from command_line import regard
+from made_models import gguf_file
 
-from regard.cli.look import look
 from regard.sight import Sighting
 from regard.training.runs import train
 from regard.zoo import open as open_model
@@ -23,22 +20,19 @@ transformers.logging.set_verbosity_error()
 WORDS = ["the", "FBI", "is", "chasing", "a", "criminal", "on", "run", ".", "I", "love", "China", "我", "爱", "中", "国"]
 TINY = "d_model = 32\nlayers = 2\nheads = 2\n"
 
-app = typer.Typer()
-app.command()(look)
-
 
 def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "400", "NO_COLOR": "1"})
+    return regard("look", *arguments)
 
 
 def tokenizer() -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     vocabulary = {word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", *WORDS, *(f"w{i}" for i in range(80))])}
-    word_tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    word_tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=word_tokenizer, unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+        tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>"
     )
 
 
@@ -72,10 +66,10 @@ def test_a_transformers_folder(folder: Path, tmp_path: Path) -> None:
     assert "transformer.h.1.attn" in result.stdout
     about = json.loads(files[0].read_text(encoding="utf-8"))
     assert about["tokens"] == [["the", "FBI", "is", "chasing", "a", "criminal"]]
-    seen = Sighting.load(files[1])
-    assert seen.model == "tiny-gpt2"
-    assert torch.allclose(seen.head(1, 3).tile().sum(-1), torch.ones(6), atol=1e-5)
-    assert seen[0].labels is not None
+    sighting = Sighting.load(files[1])
+    assert sighting.model == "tiny-gpt2"
+    assert torch.allclose(sighting.head(1, 3).tile().sum(-1), torch.ones(6), atol=1e-5)
+    assert sighting[0].labels is not None
 
 
 def test_a_file_longer_than_the_model_reads(folder: Path, tmp_path: Path) -> None:
@@ -100,7 +94,7 @@ def test_drawing_in_the_terminal(folder: Path) -> None:
     assert "was not recorded" in run(folder, "--text", "我", "--no-labels", "--head", "9.0").output
 
 
-def test_exit_code_1_if_nothing_could_be_captured(tmp_path: Path) -> None:
+def test_a_model_without_readable_attention_exits_with_1(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = transformers.BloomConfig(vocab_size=100, hidden_size=32, n_layer=1, n_head=4, architectures=["BloomModel"])
     transformers.BloomModel(config).save_pretrained(tmp_path)
@@ -167,18 +161,11 @@ def test_a_translator_of_ours(tmp_path: Path) -> None:
     assert run(folder, "--text", "a b c", "--no-labels").exit_code == 0
 
 
-def test_looking_needs_nothing_optional_to_import() -> None:
-    optional = {"transformers", "rich", "typer", "pandas", "matplotlib", "tokenizers", "torch._dynamo"}
-    code = f"import sys, regard.sight; print(sorted({optional} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_errors(folder: Path, tmp_path: Path) -> None:
+def test_wrong_arguments_are_errors(folder: Path, tmp_path: Path) -> None:
     for arguments, message in [
         ((folder,), "--text"),
         ((folder, "--text", "the", "--file", folder / "config.json"), "--text"),
-        ((folder, "--text", "the", "--out", "r.docx"), "a report ends in"),
+        ((folder, "--text", "the", "--out", "r.docx"), "the name of a report must end in"),
         ((folder, "--text", "the", "--kernel", "mine"), "auto or own"),
         ((tmp_path / "nothing", "--text", "the"), "there is no model"),
         ((tmp_path, "--text", "the"), "no config.json"),
@@ -193,3 +180,25 @@ def test_errors(folder: Path, tmp_path: Path) -> None:
     result = run(tmp_path / "vit", "--text", "the")
     assert result.exit_code == 2
     assert "has no tokenizer" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["look", "shakespeare", "--text", ""], "the text is empty"),
+        (["look", "reader", "--text", "Where is Mary?"], "give at least two sentences"),
+    ],
+)
+def test_bad_texts_are_errors(words: list[str], message: str) -> None:
+    result = regard(*words)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not result.stdout
+    assert "Traceback" not in result.output
+
+
+def test_looking_at_a_gguf_file_and_at_a_translator(two_translators: Path, tmp_path: Path) -> None:
+    result = regard("look", gguf_file(tmp_path / "small.gguf"), "--text", "hello 12", "--no-labels")
+    assert result.exit_code == 0, result.output
+    assert "small: 1 layers × 4 heads, 6 × 6 tokens" in result.stdout
+    assert "test-zh" in regard("look", "test-zh", "--text", "我爱书", "--no-labels").stdout

@@ -1,19 +1,17 @@
-"""The `regard plan` command."""
+"""`regard plan`."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
-
-from regard.cli.plan import app
+from command_line import regard
 
 _QUIET = "--no-roofline"
 
 
 def _run(*arguments: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, list(arguments))
+    result = regard("plan", *arguments)
     assert result.exit_code == code, result.output
     return result
 
@@ -77,10 +75,10 @@ def test_compare() -> None:
 
 
 def test_measure_prints_prediction_measurement_and_ratio() -> None:
-    growth = json.loads(_run("measure", "--json", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout)
-    points = [point for curve in (*growth["times"], *growth["bytes"]) for point in curve["points"]]
+    data = json.loads(_run("measure", "--json", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout)
+    points = [point for curve in (*data["times"], *data["bytes"]) for point in curve["points"]]
     assert all({"tokens", "measured", "predicted", "ratio"} <= point.keys() for point in points)
-    assert growth["formulas"]["they are equal at N"] == "2 · d_model = 2 · 32 = 64"
+    assert data["formulas"]["they are equal at N"] == "2 · d_model = 2 · 32 = 64"
     output = _run("measure", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout
     for word in ("predicted", "measured", "ratio", "recurrence", "O(N·d²)"):
         assert word in output
@@ -123,7 +121,7 @@ def test_a_picture_of_growth(tmp_path: Path, ending: str) -> None:
         (["measure", "--sizes", "512,256"], "three or more rising whole numbers"),
     ],
 )
-def test_errors_end_with_code_2(arguments: list[str], message: str) -> None:
+def test_mistakes_are_errors_with_exit_code_2(arguments: list[str], message: str) -> None:
     result = _run(*arguments, code=2)
     assert message in result.stderr
     assert "Traceback" not in result.output
@@ -137,12 +135,25 @@ def test_the_list_names_every_preset() -> None:
     assert json.loads(_run("list", "--json").stdout)["gpt3"] == 174_604_259_328
 
 
-def test_help_and_the_group_within_the_whole_command() -> None:
-    import typer
-
+def test_help_lists_the_subcommands() -> None:
     assert "compare" in _run("--help").stdout
-    command = typer.Typer()
-    command.add_typer(app, name="plan")
-    command.command("other")(lambda: None)
-    result = CliRunner().invoke(command, ["plan", "gpt2", "--json", _QUIET])
-    assert json.loads(result.stdout)["total"]["value"] == 124_439_808
+
+
+LLAMA = ["llama-3-8b", "--context", "1048576", "--peak-tflops", "400", "--bandwidth", "3350"]
+
+
+def test_a_million_tokens_on_64_accelerators_from_the_command_line() -> None:
+    done = _run(*LLAMA, "--train", "--checkpointing", "--fsdp", "--ranks", "64", "--link", "50", "--json")
+    rows = json.loads(done.output)["ranks"]
+    assert [row["ranks"] for row in rows] == [1, 2, 4, 8, 16, 32, 64]
+    assert rows[-1]["tokens"] == 16_384
+    peaks = [sum(part["value"] for part in row["memory"].values()) for row in rows]
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[-1] < 80e9 < peaks[0]
+
+
+def test_ranks_need_a_link() -> None:
+    assert "--ranks needs --link" in _run(*LLAMA, "--ranks", "4", code=2).stderr
+    output = _run(*LLAMA, "--ranks", "4", "--link", "50", "--explain").stdout
+    assert "sent per rank with 4 ranks, bytes" in output
+    assert "(ranks − 1)" in output
