@@ -86,7 +86,7 @@ def test_folders_files_and_runs_are_added_and_removed(home, tmp_path):
     ("make", "message"),
     [
         (lambda f: (f / "model.safetensors").unlink() or (f / "model.bin").write_bytes(pickle.dumps({})), "has only pickles"),
-        (lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-9]), "not a whole one"),
+        (lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-9]), "is incomplete"),
         (lambda f: (f / "config.json").write_text("{"), "is not JSON"),
         (lambda f: (f / "config.json").write_text('{"model_type": "llama"}'), "lacks"),
     ],
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_not_added(home, tmp_path, make, message):
 def test_a_truncated_gguf_file_is_not_added(home, tmp_path):
     file = gguf_file(tmp_path / "cut.gguf")
     file.write_bytes(file.read_bytes()[:3000])
-    with pytest.raises(ValueError, match="not a whole one"):
+    with pytest.raises(ValueError, match="is incomplete"):
         add(file)
     assert nothing_left(home)
 

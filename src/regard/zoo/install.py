@@ -160,7 +160,7 @@ def examine(path: Path) -> tuple[str, int]:
     """
     from ..models.bert import Bert
     from ..models.gpt import Gpt
-    from ..models.loading import SafetensorsFolder
+    from ..models.model_folder import SafetensorsFolder
     from ..models.published.families import GPT_FAMILIES
 
     if path.suffix == ".gguf":

@@ -35,13 +35,13 @@ class Published(TextGenerator):
 
     @classmethod
     def _gguf(cls, path: Path, device: str) -> Published:
-        from ..models.gguf_file import read_gguf
         from ..models.gpt import Gpt
-        from ..models.loading import assemble
+        from ..models.model_folder import build_from_tensors
+        from ..models.published.gguf_file import read_gguf
 
-        config, recipes, file = read_gguf(path)
+        config, tensor_map, file = read_gguf(path)
         tokenizer, ends = file.tokenizer()
-        return cls(assemble(lambda: Gpt(config), recipes, file, (), torch.float32, device), tokenizer, ends)
+        return cls(build_from_tensors(lambda: Gpt(config), tensor_map, file, (), torch.float32, device), tokenizer, ends)
 
     @classmethod
     def _folder(cls, path: Path, device: str) -> Published:
