@@ -107,7 +107,7 @@ def test_characters_it_never_saw_are_named(two):
         (["translate", ""], "the text is empty"),
         (["translate", "我", " "], "text 2: the text is empty"),
         (["translate", "12:30"], "has no letters to tell its language by"),
-        (["translate", "Привет"], "is in Cyrillic letters; the shipped models read Chinese and German"),
+        (["translate", "Привет"], "is in Cyrillic letters; the shipped models translate from Chinese and German"),
         (["translate", "龘龘龘"], "most of the text is in characters the model never saw (龘); test-zh reads Chinese"),
         (["translate", "--from", "fr", "Bonjour"], "there is no model that translates from 'fr'"),
         (["translate", "--from", "de", "-m", "test-zh", "Hallo"], "leave --from out"),
