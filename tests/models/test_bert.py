@@ -68,13 +68,13 @@ def test_observing_reads_every_layer_and_changes_nothing():
 
 def test_what_a_model_lacks_is_said():
     bare = small(pooled=False, masked=False)
-    with pytest.raises(ValueError, match="no pooled vector"):
+    with pytest.raises(ValueError, match="no pooling layer"):
         bare.pool(bare(IDS))
     with pytest.raises(ValueError, match="no masked-token head"):
         bare.unmask(bare(IDS))
-    with pytest.raises(ValueError, match="swiglu takes two inputs"):
+    with pytest.raises(ValueError, match="swiglu needs two inputs"):
         small(activation="swiglu")
-    with pytest.raises(ValueError, match="placement='middle' is not known; use one of pre, post"):
+    with pytest.raises(ValueError, match="placement='middle' is unknown; expected one of pre, post"):
         small(placement="middle")
 
 

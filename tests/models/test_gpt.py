@@ -141,7 +141,7 @@ def test_next_token_follows_its_distribution():
     assert shares(top_p=0.6)[0] == 1
     assert next_token(torch.randn(2, 3, 5)).shape == (2, 3)
     for bad in ({"temperature": -1.0}, {"top_k": 0}, {"top_p": 0.0}):
-        with pytest.raises(ValueError, match="it is"):
+        with pytest.raises(ValueError, match="; expected "):
             next_token(logits, **bad)
 
 

@@ -123,7 +123,7 @@ def test_looking_is_attend_with_that_score(name):
     memory = model.encode(SOURCE, LENGTHS)
     s = torch.randn(3, 4, 12, dtype=torch.float64)
     context, alpha = model.align(s, memory)
-    torch.testing.assert_close(model.look(s, memory), context)
+    torch.testing.assert_close(model.context(s, memory), context)
     h = memory.annotations
     wanted = regard.attend(s, h, h, score=model.score, mask=regard.padding(LENGTHS), kernel="reference")
     torch.testing.assert_close(context, wanted)

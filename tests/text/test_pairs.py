@@ -28,9 +28,9 @@ def test_jsonl_takes_the_keys_asked_for(tmp_path):
         ("a.tsv", "one\ttwo\nthree\n", r"a\.tsv:2: 1 tab-separated column"),
         ("a.tsv", "one\ttwo\nthree\t \n", r"a\.tsv:2: the target is empty"),
         ("a.jsonl", '{"source": "a", "target": "b"}\n{"source": \n', r"a\.jsonl:2: not JSON"),
-        ("a.jsonl", '{"src": "a", "target": "b"}\n', r"a\.jsonl:1: no text under 'source' \(found 'src', 'target'\)"),
+        ("a.jsonl", '{"src": "a", "target": "b"}\n', r"a\.jsonl:1: no text under 'source' \(keys: 'src', 'target'\)"),
         ("a.jsonl", "[1]\n", r"a\.jsonl:1: a list; expected an object"),
-        ("a.tsv", "\n\n", r"a\.tsv: no pairs in it"),
+        ("a.tsv", "\n\n", r"a\.tsv: it has no pairs"),
     ],
 )
 def test_errors_name_the_file_and_line(tmp_path, name, text, message):

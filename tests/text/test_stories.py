@@ -34,8 +34,8 @@ def test_reads_a_babi_file(tmp_path):
         ("1 Mary left.\n2 Who left?\tMary\t2\n", r"qa.txt:2: supporting line '2' is not an earlier sentence of this story \(1\)"),
         ("1 Mary left.\n2 Who left?\tMary\tone\n", "qa.txt:2: supporting line 'one'"),
         ("1 Mary left.\n2 Who left?\t\t1\n", "qa.txt:2: expected question, answer and supporting lines"),
-        ("1 Mary left.\n", "qa.txt: no question in it"),
-        ("", "qa.txt: no question in it"),
+        ("1 Mary left.\n", "qa.txt: it has no question"),
+        ("", "qa.txt: it has no question"),
     ],
 )
 def test_mistakes_are_named_with_their_line(tmp_path, text, message):

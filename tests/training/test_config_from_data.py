@@ -35,7 +35,7 @@ def test_pairs_become_a_config_that_says_everything_and_is_not_overwritten(tmp_p
     path.write_text(path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 7"), encoding="utf-8")
     assert read_config(config_for("translation", data, tmp_path), find_task("translation").config).training.steps == 7
     (tmp_path / "other").mkdir()
-    with pytest.raises(ValueError, match=r"mine\.toml is there, and trains on mine\.tsv, not .*other"):
+    with pytest.raises(ValueError, match=r"mine\.toml exists and trains on mine\.tsv, not .*other"):
         config_for("translation", write(tmp_path / "other" / "mine.tsv", pairs(5)), tmp_path)
 
 

@@ -153,8 +153,8 @@ def test_hoping_for_less_stops_sooner_and_finds_the_same():
     with torch.no_grad():
         model.readout.logits.bias[EOS] = 1.0  # ends are likely, so that some target is finished early
     found = {}
-    for hoped in (None, [9]):
+    for expected in (None, [9]):
         steps.clear()
-        found[hoped is None] = (beam(model, source, lengths, width=4, max_length=80, hoped=hoped)[0][0].tokens, len(steps))
+        found[expected is None] = (beam(model, source, lengths, width=4, max_length=80, expected_lengths=expected)[0][0].tokens, len(steps))
     assert found[True][0] == found[False][0]
     assert found[False][1] < found[True][1]

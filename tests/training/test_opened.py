@@ -113,7 +113,7 @@ def test_gaps_are_filled_with_the_model_s_own_probabilities(runs):
     assert [c.text for c in filled[0]] == [opened.vocabulary.decode([int(i) + 5]) for i in wanted.indices[:3]]
     with pytest.raises(ValueError, match="write <mask> where a token is missing"):
         opened.fill("a b c")
-    with pytest.raises(ValueError, match="1 of 2 gaps are beyond the 16 tokens"):
+    with pytest.raises(ValueError, match="1 of 2 masks are beyond the 16 tokens"):
         opened.fill("<mask> " + "a " * 20 + "<mask>")
 
 
@@ -127,7 +127,7 @@ def test_masked_scores_are_those_of_training(runs):
 
 
 def test_a_task_without_a_sharded_form_says_which_have_one(runs):
-    with pytest.raises(ValueError, match="classify has no sharded form; context parallelism is for the tasks lm, mlm"):
+    with pytest.raises(ValueError, match="classify does not support context parallelism; the tasks lm, mlm do"):
         train("classify", runs["classify"].parent / "classify.toml", context_parallel=2)
 
 

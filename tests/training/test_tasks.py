@@ -14,7 +14,7 @@ from regard.text import MASK, Vocabulary
 from regard.training.loop import checkpoints
 from regard.training.runs import train
 from regard.training.tasks.classify import Classifier
-from regard.training.tasks.lm import LanguageModel, Windows, held_out_loss
+from regard.training.tasks.lm import Excerpts, LanguageModel, held_out_loss
 from regard.training.tasks.mlm import TrainableMaskedModel
 from regard.training.tasks.translation import Translations
 
@@ -42,11 +42,11 @@ def test_a_language_model_learns_a_cycle_and_writes_it_on(tmp_path):
 
 def test_windows_are_a_function_of_seed_epoch_and_number():
     ids = torch.arange(1000)
-    first = Windows(ids, batch=4, context=10, seed=0, epoch=3)
+    first = Excerpts(ids, batch=4, context=10, seed=0, epoch=3)
     assert len(first) == 25
-    assert torch.equal(first[7], Windows(ids, batch=4, context=10, seed=0, epoch=3)[7])
+    assert torch.equal(first[7], Excerpts(ids, batch=4, context=10, seed=0, epoch=3)[7])
     assert not torch.equal(first[7], first[8])
-    assert not torch.equal(first[7], Windows(ids, batch=4, context=10, seed=0, epoch=4)[7])
+    assert not torch.equal(first[7], Excerpts(ids, batch=4, context=10, seed=0, epoch=4)[7])
     assert first[7].diff(dim=1).eq(1).all()
     assert first[7].shape == (4, 11)
 
@@ -207,7 +207,7 @@ def test_a_training_can_begin_where_another_ended(tmp_path):
 def test_missing_files_and_foreign_folders_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"train\.tsv: no such file; paths in a config are relative"):
         train("translation", config(tmp_path, "steps = 2"))
-    with pytest.raises(ValueError, match=r"not a run \(no run\.json"):
+    with pytest.raises(ValueError, match=r"not a run \(it has no run\.json"):
         Translations.open(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({"task": "lm", "config": {}}))
     with pytest.raises(ValueError, match="is a run of 'lm', not 'translation'"):

@@ -1,6 +1,6 @@
-"""Models built from attention: kernel regression, the recurrent translators, Transformer, BERT, GPT, and a reader.
+"""Models built from attention: kernel regression, recurrent translators, Transformer, BERT, GPT, and a sentence-picking reader.
 
-Loaded on first use: kernel regression needs scikit-learn, the others do not.
+Each is imported on first use, because kernel regression needs scikit-learn and the others do not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .transformer import Transformer, TransformerConfig
     from .translator import Step, Translator
 
-_ROOMS = {
+_MODULES = {
     "AveragePooling": "kernel_regression",
     "Bahdanau": "seq2seq",
     "Bert": "bert",
@@ -65,6 +65,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""An encoder: every token sees every other, in both directions.
+"""BERT: a Transformer encoder, whose tokens all see each other.
 
 Axes: B batch, L tokens, D model width, V vocabulary, C classes.
 """
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from regard.attention import Attended
 from regard.layers.dropout import dropout
 from regard.masks import Mask, padding
-from regard.models.block import Block, BlockConfig, Watcher, initialise, normalise, position_table
+from regard.models.block import Block, BlockConfig, Recorder, init_weights, norm_layer, position_table
 from regard.readings import Reading
 
 __all__ = ["Bert", "BertClassifier", "BertConfig", "hide_tokens"]
@@ -23,9 +23,10 @@ __all__ = ["Bert", "BertClassifier", "BertConfig", "hide_tokens"]
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(BlockConfig):
-    """An encoder's shape: the block's options, how many, over which vocabulary.
+    """Options of an encoder, added to those of its blocks.
 
-    types: kinds of segment (question, answer), 0 for none. pooled, masked: has the pooled vector and the masked-token head.
+    types   number of segment types (question, answer), 0 for no segment embedding
+    pooled  whether it has the pooling layer; masked: whether it has the masked-token head
     """
 
     vocabulary: int
@@ -40,9 +41,9 @@ class BertConfig(BlockConfig):
 
 
 class Bert(nn.Module):
-    """Embeddings of token, position and segment; blocks that look both ways; a pooled vector and a head that fills masked tokens.
+    """Token, position and segment embeddings, blocks without a causal mask, a pooling layer and a masked-token head.
 
-    Shapes: ids (B, L) int64 to hidden vectors (B, L, D); `lengths` (B,) says how many tokens of a row are real, the rest is padding.
+    Shapes: ids (B, L) int64 to hidden vectors (B, L, D); `lengths` (B,) is the number of tokens of each row before the padding.
 
     >>> model = Bert(BertConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16)).eval()
     >>> hidden = model(torch.tensor([[1, 2, 3, 0]]), torch.tensor([3]))
@@ -58,23 +59,23 @@ class Bert(nn.Module):
         self.tokens = nn.Embedding(config.vocabulary, config.d_model)
         self.positions = position_table(config, config.context)
         self.types = nn.Embedding(config.types, config.d_model) if config.types else None
-        self.embedding_norm = normalise(config)
+        self.embedding_norm = norm_layer(config)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = normalise(config) if config.placement == "pre" else nn.Identity()
+        self.norm = norm_layer(config) if config.placement == "pre" else nn.Identity()
         self.pooler = nn.Linear(config.d_model, config.d_model) if config.pooled else None
         self.head = _MaskedHead(config) if config.masked else None
-        initialise(self, std=0.02)
+        init_weights(self, std=0.02)
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "Bert":
-        """Read a folder of `save_folder` or a published bert folder."""
-        from regard.models.loading import load_bert
+        """Load a folder written by `save_folder`, or a published bert folder."""
+        from regard.models.model_folder import load_bert
 
         return load_bert(path, dtype=dtype, device=device)
 
     def save_folder(self, path: str | Path) -> None:
-        """Write config.json and model.safetensors, whole or not at all."""
-        from regard.models.loading import save_folder
+        """Write config.json and model.safetensors; a write that fails leaves the old files."""
+        from regard.models.model_folder import save_folder
 
         save_folder(self, path)
 
@@ -85,50 +86,50 @@ class Bert(nn.Module):
         types: Tensor | None = None,
         *,
         mask: Mask | None = None,
-        watcher: Watcher | None = None,
+        recorder: Recorder | None = None,
     ) -> Tensor:
-        """Hidden vectors (B, L, D). `types` (B, L) names each token's segment (all 0 if not given); `mask` narrows who sees whom."""
+        """Compute hidden vectors (B, L, D). `types` (B, L) is each token's segment (None: all 0); `mask` restricts the visible tokens."""
         x = self.tokens(ids)
         if self.positions is not None:
             x = self.positions(x)
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
         elif types is not None:
-            raise ValueError("types were given, but this model has no segment embedding; make its config with types=2 or leave them out")
+            raise ValueError("types were given, but this model has no segment embedding; set types=2 in its config, or pass none")
         x = dropout(self.embedding_norm(x), self.config.dropout, self.training)
         if lengths is not None:
             mask = padding(lengths) if mask is None else mask & padding(lengths)
         for block in self.blocks:
-            x = block(x, mask=mask, watcher=watcher)
+            x = block(x, mask=mask, recorder=recorder)
         return self.norm(x)  # type: ignore[no-any-return]
 
     def observe(
         self, ids: Tensor, lengths: Tensor | None = None, types: Tensor | None = None, *, readings: Sequence[Reading] = ()
     ) -> tuple[Tensor, list[Attended]]:
-        """Hidden vectors (B, L, D) and, layer by layer, what the readings read off the attention."""
-        watcher = Watcher(readings)
-        return self(ids, lengths, types, watcher=watcher), watcher.seen
+        """Compute hidden vectors (B, L, D) and the readings of every attention layer."""
+        recorder = Recorder(readings)
+        return self(ids, lengths, types, recorder=recorder), recorder.attended
 
     def pool(self, hidden: Tensor) -> Tensor:
-        """One vector a row, (B, D), from its first token."""
+        """Return one vector per row, (B, D), computed from its first token."""
         if self.pooler is None:
-            raise ValueError("this model has no pooled vector (pooled=False, or a folder without its weights); average the hidden vectors")
+            raise ValueError("this model has no pooling layer (pooled=False, or a folder without its weights); average the hidden vectors")
         return torch.tanh(self.pooler(hidden[:, 0]))
 
     def unmask(self, hidden: Tensor) -> Tensor:
-        """Logits (…, V) for the token behind each hidden vector (…, D)."""
+        """Compute logits (…, V) of the original token at each hidden vector (…, D)."""
         if self.head is None:
-            raise ValueError("this model has no masked-token head (masked=False, or a folder without its weights)")
+            raise ValueError("this model has no masked-token head (masked=False, or a folder without its weights); use masked=True")
         return self.head(hidden, self.tokens.weight)  # type: ignore[no-any-return]
 
     def loss(self, ids: Tensor, targets: Tensor, lengths: Tensor | None = None, *, ignore: int = -100) -> Tensor:
-        """Mean cross-entropy of the hidden tokens; `targets` (B, L) is `ignore` where nothing was hidden, and nothing is computed there."""
+        """Return the mean cross-entropy of the masked tokens; logits are computed only where `targets` (B, L) is not `ignore`."""
         keep = targets != ignore
         return F.cross_entropy(self.unmask(self(ids, lengths)[keep]), targets[keep])
 
 
 class BertClassifier(nn.Module):
-    """A BERT with a linear map from its pooled vector to classes, fine-tuned as a whole.
+    """A BERT with a linear classifier on its pooled vector, for fine-tuning.
 
     Shapes: ids (B, L) to logits (B, C).
 
@@ -149,14 +150,14 @@ class BertClassifier(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "BertClassifier":
-        """Read a folder of `save_folder` or a published bert folder with a sequence classifier."""
-        from regard.models.loading import load_classifier
+        """Load a folder written by `save_folder`, or a published bert folder with a sequence classifier."""
+        from regard.models.model_folder import load_classifier
 
         return load_classifier(path, dtype=dtype, device=device)
 
     def save_folder(self, path: str | Path) -> None:
-        """Write config.json and model.safetensors, whole or not at all."""
-        from regard.models.loading import save_folder
+        """Write config.json and model.safetensors; a write that fails leaves the old files."""
+        from regard.models.model_folder import save_folder
 
         save_folder(self, path)
 
@@ -166,16 +167,14 @@ class BertClassifier(nn.Module):
 
 
 class _MaskedHead(nn.Module):
-    """Hidden vector to logits over the vocabulary, read out with the embedding itself."""
+    """Compute logits over the vocabulary from hidden vectors, with the transposed token embedding as the last layer."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         if config.activation == "swiglu":
-            raise ValueError(
-                "the masked-token head bends with the block's activation, and swiglu takes two inputs; use gelu or masked=False"
-            )
+            raise ValueError("the masked-token head uses the block's activation, and swiglu needs two inputs; use gelu or masked=False")
         self.dense = nn.Linear(config.d_model, config.d_model)
-        self.norm = normalise(config)
+        self.norm = norm_layer(config)
         self.bias = nn.Parameter(torch.zeros(config.vocabulary))
         self.activation = config.activation
 
@@ -196,10 +195,10 @@ def hide_tokens(
     generator: torch.Generator | None = None,
     ignore: int = -100,
 ) -> tuple[Tensor, Tensor]:
-    """Hide a share of the tokens for masked-token training: (inputs, targets), both (B, L).
+    """Mask a share of the tokens for masked-token training; return (inputs, targets), both (B, L).
 
-    Of the hidden tokens 80 % become `mask_id`, 10 % a random token, 10 % stay; targets are the originals there and `ignore` elsewhere.
-    Padding (beyond `lengths`) and `special` ids are never hidden.
+    Of the masked tokens 80 % become `mask_id`, 10 % a random token, 10 % stay; targets are the originals there and `ignore` elsewhere.
+    Padding (beyond `lengths`) and `special` ids are never masked.
 
     >>> inputs, targets = hide_tokens(torch.arange(5, 10)[None], mask_id=4, vocabulary=10, rate=1.0)
     >>> targets
@@ -207,15 +206,15 @@ def hide_tokens(
 
     Devlin et al. 2019, section 3.1.
     """
-    may = torch.ones_like(ids, dtype=torch.bool)
+    maskable = torch.ones_like(ids, dtype=torch.bool)
     if lengths is not None:
-        may &= torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        maskable &= torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
     if special:
-        may &= ~torch.isin(ids, torch.tensor(list(special), device=ids.device, dtype=ids.dtype))
+        maskable &= ~torch.isin(ids, torch.tensor(list(special), device=ids.device, dtype=ids.dtype))
     draw = torch.rand(ids.shape, generator=generator, device=ids.device)
-    fate = torch.rand(ids.shape, generator=generator, device=ids.device)
-    other = torch.randint(vocabulary, ids.shape, generator=generator, device=ids.device, dtype=ids.dtype)
-    hidden = may & (draw < rate)
-    inputs = torch.where(hidden & (fate < 0.8), torch.full_like(ids, mask_id), ids)
-    inputs = torch.where(hidden & (fate >= 0.9), other, inputs)
-    return inputs, ids.masked_fill(~hidden, ignore)
+    replacement = torch.rand(ids.shape, generator=generator, device=ids.device)
+    random_ids = torch.randint(vocabulary, ids.shape, generator=generator, device=ids.device, dtype=ids.dtype)
+    masked = maskable & (draw < rate)
+    inputs = torch.where(masked & (replacement < 0.8), torch.full_like(ids, mask_id), ids)
+    inputs = torch.where(masked & (replacement >= 0.9), random_ids, inputs)
+    return inputs, ids.masked_fill(~masked, ignore)

@@ -1,4 +1,4 @@
-"""One block of attention and MLP; GPT-2, Llama, BERT and the translation Transformer are options of it.
+"""The Transformer block, attention and MLP, with options that make it the block of GPT-2, Llama, BERT or the translator.
 
 Axes: B batch, L tokens, S tokens of a memory, D model width, H hidden width.
 """
@@ -19,18 +19,20 @@ from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.masks import Mask, causal, window
 from regard.readings import Reading
 
-__all__ = ["Block", "BlockConfig", "Mlp", "Watcher", "causal_mask", "initialise", "normalise", "position_table"]
+__all__ = ["Block", "BlockConfig", "Mlp", "Recorder", "causal_mask", "init_weights", "norm_layer", "position_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """What a block is made of.
+    """Options of a Transformer block. A sublayer is self-attention, cross-attention or the MLP.
 
-    hidden: MLP width; None is 4·d_model, or ⅔ of that, rounded up to 64, for swiglu (which has three matrices).
-    placement: "pre" normalises what goes into a part, "post" the sum of what went in and came out.
-    bias: of every map and LayerNorm; qkv_bias, out_bias and mlp_bias override it for one part.
-    dropout: on what a part adds, and on the embedding; attention_dropout: on the weights.
-    window: a token sees itself and the window − 1 before it, in the layers of window_layers (None: in all).
+    hidden             MLP width; None: 4·d_model, or ⅔ of that rounded up to a multiple of 64 for swiglu (which has three matrices)
+    placement          "pre" normalises the input of a sublayer, "post" the sum of its input and output
+    bias               of every linear layer and LayerNorm; qkv_bias, out_bias and mlp_bias override it for one of them
+    dropout            on the output of every sublayer, and on the embedding
+    attention_dropout  on the attention weights
+    window             sliding window: a token sees itself and the window − 1 tokens before it
+    window_layers      the layers that have the window; None: all
     """
 
     d_model: int = 128
@@ -62,29 +64,32 @@ class BlockConfig:
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not known; use one of {', '.join(allowed)}")
+                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; expected one of {', '.join(allowed)}")
 
     @property
     def width(self) -> int:
-        """The MLP's width."""
+        """The hidden width of the MLP."""
         if self.hidden is not None:
             return self.hidden
         return -(-8 * self.d_model // 3 // 64) * 64 if self.activation == "swiglu" else 4 * self.d_model
 
     def window_of(self, layer: int) -> int | None:
+        """Return the sliding window of a layer, or None if it has none."""
         return self.window if self.window_layers is None or layer in self.window_layers else None
 
 
 @dataclass
-class Watcher:
-    """Collects what each attention of a pass lets be read, in the order they run: handed in by who wants to look, kept by no module."""
+class Recorder:
+    """Collects the readings of every attention layer during one forward pass, in execution order. No module keeps a reference to it."""
 
     readings: Sequence[Reading] = ()
-    seen: list[Attended] = field(default_factory=list)
+    attended: list[Attended] = field(default_factory=list)
 
 
 class Mlp(nn.Module):
-    """Each token on its own: D → H, a bend, H → D. With swiglu, `up` holds the gate and the value side by side.
+    """The position-wise feed-forward network: D → H, an activation, H → D.
+
+    With swiglu, `up` holds the gate and the value projections stacked.
 
     >>> Mlp(BlockConfig(d_model=8))(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
@@ -110,7 +115,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """Self-attention, cross-attention if `cross`, then the MLP; each part's output is added to what went in: E + ΔE.
+    """Self-attention, cross-attention if `cross`, then the MLP, each with a residual connection.
 
     Shapes: x (B, L, D) to (B, L, D).
 
@@ -130,11 +135,11 @@ class Block(nn.Module):
         }
         self.post = config.placement == "post"
         self.dropout = config.dropout
-        self.attention_norm = normalise(config)
+        self.attention_norm = norm_layer(config)
         self.attention = MultiHeadAttention(config.d_model, config.heads, rotary=rotary, **shape)
-        self.cross_norm = normalise(config) if cross else None
+        self.cross_norm = norm_layer(config) if cross else None
         self.cross = MultiHeadAttention(config.d_model, config.heads, **shape) if cross else None
-        self.mlp_norm = normalise(config)
+        self.mlp_norm = norm_layer(config)
         self.mlp = Mlp(config)
 
     def forward(
@@ -145,54 +150,57 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         memory: Tensor | Projected | None = None,
         memory_mask: Mask | None = None,
-        watcher: Watcher | None = None,
-        cross_watcher: Watcher | None = None,
+        recorder: Recorder | None = None,
+        cross_recorder: Recorder | None = None,
     ) -> Tensor:
-        given = x if self.post else self.attention_norm(x)
-        x = self._add(x, _run(self.attention, watcher, given, mask=mask, cache=cache), self.attention_norm)
+        inner = x if self.post else self.attention_norm(x)
+        x = self._residual(x, _run(self.attention, recorder, inner, mask=mask, cache=cache), self.attention_norm)
         if self.cross is not None and self.cross_norm is not None:
-            given = x if self.post else self.cross_norm(x)
-            x = self._add(x, _run(self.cross, cross_watcher, given, memory=memory, mask=memory_mask), self.cross_norm)
-        given = x if self.post else self.mlp_norm(x)
-        return self._add(x, self.mlp(given), self.mlp_norm)
+            inner = x if self.post else self.cross_norm(x)
+            x = self._residual(x, _run(self.cross, cross_recorder, inner, memory=memory, mask=memory_mask), self.cross_norm)
+        inner = x if self.post else self.mlp_norm(x)
+        return self._residual(x, self.mlp(inner), self.mlp_norm)
 
-    def _add(self, x: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
-        total = x + dropout(change, self.dropout, self.training)
+    def _residual(self, x: Tensor, output: Tensor, norm: nn.Module) -> Tensor:
+        total = x + dropout(output, self.dropout, self.training)
         return norm(total) if self.post else total
 
 
-def _run(layer: MultiHeadAttention, watcher: Watcher | None, x: Tensor, **given: Any) -> Tensor:
-    if watcher is None:
-        return layer(x, **given)  # type: ignore[no-any-return]
-    output, seen = layer.observe(x, readings=watcher.readings, **given)
-    watcher.seen.append(seen)
+def _run(layer: MultiHeadAttention, recorder: Recorder | None, x: Tensor, **arguments: Any) -> Tensor:
+    if recorder is None:
+        return layer(x, **arguments)  # type: ignore[no-any-return]
+    output, attended = layer.observe(x, readings=recorder.readings, **arguments)
+    recorder.attended.append(attended)
     return output
 
 
-def normalise(config: BlockConfig) -> nn.Module:
-    """The norm a config asks for."""
+def norm_layer(config: BlockConfig) -> nn.Module:
+    """Return the normalisation layer of a config: RMSNorm or LayerNorm."""
     if config.norm == "rms":
         return nn.RMSNorm(config.d_model, eps=config.eps)
     return nn.LayerNorm(config.d_model, eps=config.eps, bias=config.bias)
 
 
 def position_table(config: BlockConfig, context: int) -> Learned | Sinusoidal | None:
-    """What is added to the embedding: nothing where positions are rotary or absent."""
+    """Return the layer that adds positions to the embedding, or None where positions are rotary or absent."""
     if config.positions == "learned":
         return Learned(context, config.d_model)
     return Sinusoidal(config.d_model) if config.positions == "sinusoidal" else None
 
 
-def causal_mask(length: int, reach: int | None, *, cached: bool) -> Mask | None:
-    """Who the newest `length` tokens may look at. One token sees all its cache holds, which is its window."""
+def causal_mask(length: int, window_size: int | None, *, cached: bool) -> Mask | None:
+    """Return the mask of the newest `length` tokens. A single token needs none: its cache holds exactly its window."""
     if length == 1 and cached:
         return None
-    return causal() if reach is None else causal() & window(reach - 1, 0)
+    return causal() if window_size is None else causal() & window(window_size - 1, 0)
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, *, std: float, layers: int | None = None) -> None:
-    """Normal weights of this spread and zero biases, as GPT-2; maps that add to the residual stream are narrower by √(2·layers)."""
+def init_weights(model: nn.Module, *, std: float, layers: int | None = None) -> None:
+    """Initialise as GPT-2 does: normal weights with this standard deviation, zero biases.
+
+    With `layers`, the projections that write to the residual stream get std / √(2·layers).
+    """
     for name, parameter in model.named_parameters():
         if "norm" in name:
             continue

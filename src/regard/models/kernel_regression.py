@@ -1,9 +1,9 @@
-"""Attention pooling as regression: a prediction is a weighted mean of the targets seen, near points weighing more.
+"""Attention pooling as regression: a prediction is a weighted mean of the training targets, near points having larger weights.
 
     f(z) = Σ_i K((z − x_i) w) / Σ_j K((z − x_j) w) · y_i           (Nadaraya 1964, Watson 1964)
 
 Queries are the new points z, keys the points x_i, values the targets y_i. With the Gaussian kernel the weights are
-softmax(−½ ‖(z − x_i) w‖²): attention with `regard.Gaussian`. The width w is one over the bandwidth: a larger w looks less far.
+softmax(−½ ‖(z − x_i) w‖²): attention with `regard.Gaussian`. The width w is one over the bandwidth: the larger w, the fewer points matter.
 
 Axes: L queries, N points, d features, t targets.
 """
@@ -29,10 +29,10 @@ from ..scores import Gaussian
 Kernel = Literal["gaussian", "box", "epanechnikov", "triangular"]
 Array = NDArray[Any]
 
-BLOCK, FEW = 1024, 32  # most and fewest queries answered at once
-DROPPED = 50.0  # keys whose Gaussian weight is below exp(−50) of the largest are left out: less than float64 can tell
-GRID = 25  # widths tried before the best is refined
-MOST_WEIGHTS = 10**8
+MAX_BLOCK, MIN_BLOCK = 1024, 32  # most and fewest queries computed at once
+NEGLIGIBLE = 50.0  # keys whose Gaussian weight is below exp(−50) of the largest are left out: less than float64 resolves
+GRID = 25  # number of widths tried before the best is refined
+MAX_WEIGHTS = 10**8
 
 # K(u) of a squared scaled distance u² ≤ 1; all are zero beyond.
 _COMPACT: dict[str, Callable[[Tensor], Tensor]] = {
@@ -43,17 +43,17 @@ _COMPACT: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Kernel regression as a scikit-learn estimator, in memory linear in the points.
+    """Nadaraya–Watson kernel regression as a scikit-learn estimator; memory grows linearly with the number of points.
 
     width          w = 1/bandwidth: a number, one per feature, or "learn": the w with the least leave-one-out error
     kernel         "gaussian", "box" (1 where ‖(z − x)w‖ ≤ 1), "epanechnikov" (1 − u²), "triangular" (1 − u)
     per_dimension  learn one width per feature instead of one for all
-    max_queries    the leave-one-out error is taken over at most so many points, drawn with `random_state`
+    max_queries    the leave-one-out error is computed at no more than this many points, drawn with `random_state`
 
-    Where a kernel that ends meets no point, the nearest point's target is predicted: what the kernel would first meet were it widened.
+    Where a kernel of finite support covers no point, the target of the nearest point is predicted: the limit of a wider kernel.
     A sample weight multiplies a point's kernel.
 
-    After fit: `width_` (a number or (d,)) and, when it was learned, `loo_error_` (the mean squared leave-one-out error).
+    Attributes after fit: `width_` (a number or (d,)) and, if it was learned, `loo_error_` (the mean squared leave-one-out error).
 
     >>> X, y = textbook_data()
     >>> model = NadarayaWatson(width="learn").fit(X, y)
@@ -77,7 +77,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NadarayaWatson:
-        """Keep X (N, d) and y (N,) or (N, t), and find the width if it is to be learned."""
+        """Store X (N, d) and y (N,) or (N, t), and learn the width if width="learn"."""
         if self.kernel not in get_args(Kernel):
             raise ValueError(f"kernel is {self.kernel!r}; expected one of {', '.join(get_args(Kernel))}")
         points, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32])
@@ -106,7 +106,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """The pooled target of every row of X: (L,) or (L, t)."""
+        """Predict the target of every row of X: (L,) or (L, t)."""
         check_is_fitted(self)
         queries = validate_data(self, X, reset=False, dtype=[np.float64, np.float32]).astype(self.X_.dtype)
         memory = SortedPoints(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
@@ -114,42 +114,42 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return pooled.numpy().reshape(len(queries), *self.y_.shape[1:])
 
     def leave_one_out_error(self) -> float:
-        """The mean squared error at the points fitted, each predicted without itself; over at most `max_queries` of them.
+        """Return the mean squared error at the training points, each predicted from the others; at no more than `max_queries` of them.
 
-        Where no other point has any weight, the nearest other point's target is predicted, as `predict` does. After fitting with
-        width="learn" it is `loo_error_`.
+        Where no other point has any weight, the target of the nearest other point is predicted, as `predict` does. After fitting with
+        width="learn" it equals `loo_error_`.
         """
         check_is_fitted(self)
         if len(self.X_) < 2:
-            raise ValueError("leaving one point out leaves none to predict from; fit at least 2 points")
+            raise ValueError("the leave-one-out error of 1 point is undefined; fit at least 2 points")
         memory = SortedPoints(self.X_, self.y_.reshape(len(self.X_), -1), self.weight_, self.kernel)
-        rows = torch.from_numpy(_chosen(len(self.X_), self.max_queries, self.random_state))
+        rows = torch.from_numpy(_subsample(len(self.X_), self.max_queries, self.random_state))
         with torch.no_grad():
             return float(memory.error(rows, torch.as_tensor(self.width_, dtype=memory.points.dtype)))
 
     def weights(self, X: ArrayLike) -> Array:
-        """The weight matrix (L, N), each query's row summing to 1; for small inputs, since it is as large as it looks."""
+        """Return the weight matrix (L, N), whose rows sum to 1; for small inputs, since all of it is held in memory."""
         check_is_fitted(self)
         queries = validate_data(self, X, reset=False, dtype=[np.float64, np.float32]).astype(self.X_.dtype)
-        if len(queries) * len(self.X_) > MOST_WEIGHTS:
+        if len(queries) * len(self.X_) > MAX_WEIGHTS:
             raise ValueError(
-                f"{len(queries):,} × {len(self.X_):,} weights are more than {MOST_WEIGHTS:,}; ask for fewer rows, "
-                "or use predict, which needs no matrix"
+                f"{len(queries):,} × {len(self.X_):,} weights are more than {MAX_WEIGHTS:,}; pass fewer rows, "
+                "or use predict, which does not build the matrix"
             )
         w = torch.as_tensor(self.width_, dtype=torch.tensor(self.X_[:1]).dtype)
         score = Gaussian(w)(torch.tensor(queries), torch.tensor(self.X_))  # −½ ‖(z − x) w‖², (L, N)
         if self.kernel == "gaussian":
             bias = 0.0 if self.weight_ is None else torch.tensor(self.weight_).log()
-            soft: Array = (score + bias).softmax(-1).numpy()
-            return soft
+            gaussian: Array = (score + bias).softmax(-1).numpy()
+            return gaussian
         k = _compact_kernel(self.kernel, -2 * score) * (1.0 if self.weight_ is None else torch.tensor(self.weight_))
         k = torch.where(k.sum(-1, keepdim=True) > 0, k, Argmax()(score))
-        found: Array = (k / k.sum(-1, keepdim=True)).numpy()
-        return found
+        compact: Array = (k / k.sum(-1, keepdim=True)).numpy()
+        return compact
 
 
 class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """The baseline that looks at everything alike: every prediction is the mean target. Nadaraya–Watson with width 0.
+    """The baseline with uniform weights: every prediction is the mean target. Equals `NadarayaWatson` with width 0.
 
     >>> AveragePooling().fit([[0.0], [1.0]], [1.0, 3.0]).predict([[5.0]])
     array([2.])
@@ -173,19 +173,19 @@ class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def textbook_data(n: int = 50, *, noise: float = 0.5, seed: int = 0) -> tuple[Array, Array]:
-    """n points X (n, 1) on [0, 5), sorted, and y = 2 sin x + x^0.8 + noise: (n,).
+    """Return n sorted points X (n, 1) on [0, 5) and targets y = 2 sin x + x^0.8 + noise, (n,).
 
     >>> X, y = textbook_data()
     >>> X.shape, y.shape
     ((50, 1), (50,))
     """
-    chance = np.random.default_rng(seed)
-    x = np.sort(chance.uniform(0, 5, n))
-    return x[:, None], 2 * np.sin(x) + x**0.8 + noise * chance.standard_normal(n)
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 5, n))
+    return x[:, None], 2 * np.sin(x) + x**0.8 + noise * rng.standard_normal(n)
 
 
 class SortedPoints:
-    """Points and targets ready to be pooled, sorted along one feature so that a block of queries meets only the points in its reach."""
+    """Points and targets sorted along one feature, so that a block of queries is compared only with the points within reach of it."""
 
     def __init__(self, points: Array, targets: Array, weight: Array | None, kernel: str) -> None:
         self.axis = int(np.argmax(np.ptp(points, axis=0))) if len(points) else 0
@@ -196,48 +196,51 @@ class SortedPoints:
         self.kernel = kernel
 
     def pool(self, queries: Array, width: Tensor) -> Tensor:
-        """Predictions (L, t) for queries (L, d)."""
+        """Compute predictions (L, t) for queries (L, d)."""
         order = np.argsort(queries[:, self.axis], kind="stable")
-        asked = torch.tensor(queries[order])
-        result = torch.empty(len(asked), self.targets.shape[1], dtype=self.targets.dtype)
+        ordered = torch.tensor(queries[order])
+        result = torch.empty(len(ordered), self.targets.shape[1], dtype=self.targets.dtype)
         with torch.no_grad():
-            for block, start, stop in self._cut(asked, width):
-                result[block] = self._block(asked[block], width, None, start, stop)
-        back = torch.empty_like(result)
-        back[torch.from_numpy(order)] = result
-        return back
+            for block, start, stop in self._split(ordered, width):
+                result[block] = self._block(ordered[block], width, None, start, stop)
+        unordered = torch.empty_like(result)
+        unordered[torch.from_numpy(order)] = result
+        return unordered
 
     def error(self, rows: Tensor, width: Tensor) -> Tensor:
-        """The mean squared error at the points `rows` (ascending, in sorted order), each predicted without itself. Follows the width."""
+        """Compute the mean squared error at the points `rows` (ascending, in sorted order), each predicted from the others.
+
+        Differentiable in the width.
+        """
         total = width.new_zeros(())
-        for block, start, stop in self._cut(self.points[rows], width.detach(), rows):
+        for block, start, stop in self._split(self.points[rows], width.detach(), rows):
             own = rows[block]
             total = total + (self._block(self.points[own], width, own, start, stop) - self.targets[own]).square().sum()
         return total / (len(rows) * self.targets.shape[1])
 
     def _block(self, queries: Tensor, width: Tensor, own: Tensor | None, start: int, stop: int) -> Tensor:
-        """Pool the points [start, stop) for a few queries; `own` (L,) is each query's own point, not to be looked at."""
+        """Pool the points [start, stop) for one block of queries; `own` (L,) is each query's own point, which gets no weight."""
         points, targets = self.points[start:stop], self.targets[start:stop]
         bias = None if self.log_weight is None else self.log_weight[start:stop].view(1, 1, 1, -1)
-        here = None if own is None else own - start
+        own_in_block = None if own is None else own - start
         if self.kernel == "gaussian":
-            return attend(queries, points, targets, score=Gaussian(width), mask=_all_but(here, len(points)), bias=bias)
-        pooled, met = self._compact(queries, points, targets, width, None if bias is None else bias.flatten().exp(), here)
-        if not bool(met.all()):
-            # Nothing in reach: the nearest of all points, which is hard attention.
-            lost = ~met
-            score, mask = Gaussian(width.detach()), _all_but(None if own is None else own[lost], len(self.points))
-            nearest = attend(queries[lost], self.points, self.targets, score=score, mask=mask, choice=Argmax())
-            pooled = pooled.masked_scatter(lost.unsqueeze(-1), nearest)
+            return attend(queries, points, targets, score=Gaussian(width), mask=_all_but(own_in_block, len(points)), bias=bias)
+        pooled, covered = self._compact(queries, points, targets, width, None if bias is None else bias.flatten().exp(), own_in_block)
+        if not bool(covered.all()):
+            # No point within the kernel's support: the nearest of all points, which is hard attention.
+            uncovered = ~covered
+            score, mask = Gaussian(width.detach()), _all_but(None if own is None else own[uncovered], len(self.points))
+            nearest = attend(queries[uncovered], self.points, self.targets, score=score, mask=mask, choice=Argmax())
+            pooled = pooled.masked_scatter(uncovered.unsqueeze(-1), nearest)
         return pooled
 
     def _compact(
         self, queries: Tensor, points: Tensor, targets: Tensor, width: Tensor, weight: Tensor | None, own: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """A kernel that ends, tile by tile: the pooled targets (L, t) and which queries met any point (L,)."""
+        """Pool with a kernel of finite support, tile by tile: targets (L, t), and whether any point has weight for each query (L,)."""
         total = queries.new_zeros(len(queries), 1)
         summed = queries.new_zeros(len(queries), targets.shape[1])
-        for tile in _blocks(len(points), 4 * BLOCK):
+        for tile in _blocks(len(points), 4 * MAX_BLOCK):
             square = -2 * Gaussian(width).tile(queries * width, points[tile] * width)  # ‖(z − x) w‖², (L, s)
             k = _compact_kernel(self.kernel, square)
             if weight is not None:
@@ -245,30 +248,30 @@ class SortedPoints:
             if own is not None:
                 k = k.masked_fill(torch.arange(tile.start, tile.stop, device=own.device) == own.unsqueeze(-1), 0)
             total, summed = total + k.sum(-1, keepdim=True), summed + k @ targets[tile]
-        met = total > 0
-        return summed / total.masked_fill(~met, 1), met.squeeze(-1)
+        covered = total > 0
+        return summed / total.masked_fill(~covered, 1), covered.squeeze(-1)
 
-    def _cut(self, queries: Tensor, width: Tensor, own: Tensor | None = None) -> Iterator[tuple[slice, int, int]]:
-        """Queries sorted along the axis in blocks, each with the range of points that can weigh anything for it."""
+    def _split(self, queries: Tensor, width: Tensor, own: Tensor | None = None) -> Iterator[tuple[slice, int, int]]:
+        """Split queries, sorted along the axis, into blocks; yield each with the range of points that can have weight for it."""
         z = queries[:, self.axis].contiguous()
         reach = self._reach(queries, width, own)
         low, high = z - reach, z + reach
         i = 0
         while i < len(z):
-            # Queries within one reach share most of their points; a few at least, or the blocks cost more than the points.
-            j = min(max(int(torch.searchsorted(z, high[i])), i + FEW), i + BLOCK, len(z))
+            # Queries within one reach share most of their points; blocks below MIN_BLOCK would cost more than they save.
+            j = min(max(int(torch.searchsorted(z, high[i])), i + MIN_BLOCK), i + MAX_BLOCK, len(z))
             start = int(torch.searchsorted(self.along, low[i:j].min()))
             stop = int(torch.searchsorted(self.along, high[i:j].max(), right=True))
-            if own is not None:  # a query's own place must exist to be masked out
+            if own is not None:  # a query's own point must be in the range to be masked out
                 start, stop = min(start, int(own[i])), max(stop, int(own[j - 1]) + 1)
             yield slice(i, j), start, stop
             i = j
 
     def _reach(self, queries: Tensor, width: Tensor, own: Tensor | None) -> Tensor:
-        """How far along the axis points can weigh anything for each query: (L,)."""
+        """Return the distance along the axis within which points can have weight for each query: (L,)."""
         w = width if width.dim() == 0 else width[self.axis]
         if self.kernel == "gaussian":
-            # The largest weight is at least that of any one point, say the next along the axis; far below it nothing counts.
+            # The largest weight is at least that of the neighbours along the axis; weights far below it are negligible.
             at = torch.searchsorted(self.along, queries[:, self.axis].contiguous()) if own is None else own
             nearest = queries.new_full((len(queries),), math.inf)
             for side in (at - 1, at if own is None else at + 1):
@@ -276,42 +279,42 @@ class SortedPoints:
                 square = ((queries - self.points[side.clamp(0, len(self.points) - 1)]) * width).square().sum(-1)
                 nearest = torch.minimum(nearest, square.masked_fill(~inside, math.inf))
             spread = 0.0 if self.log_weight is None else float(self.log_weight.max() - self.log_weight.min())
-            reach = (nearest + 2 * (DROPPED + spread)).sqrt()
+            reach = (nearest + 2 * (NEGLIGIBLE + spread)).sqrt()
         else:
             reach = torch.ones_like(queries[:, 0])
-        # A little more, so that rounding here never loses a point on the edge. Width 0 sees everything.
+        # Slightly enlarged, so that rounding never excludes a point on the edge. With width 0 every point is within reach.
         return reach / w * (1 + 1e-5) + 1e-5 * queries[:, self.axis].abs()
 
 
 def _compact_kernel(kernel: str, square: Tensor) -> Tensor:
-    """K(u) from u²: zero beyond 1."""
+    """Compute K(u) from u²; zero beyond 1."""
     return torch.where(square <= 1, _COMPACT[kernel](square), 0.0)
 
 
-def _blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
+def _blocks(count: int, size: int = MAX_BLOCK) -> Iterator[slice]:
     return (slice(i, min(i + size, count)) for i in range(0, count, size))
 
 
 def _all_but(own: Tensor | None, count: int) -> Mask | None:
-    """Every key but one's own, as two spans a row."""
+    """Return the mask in which each query sees every key but its own, as two ranges per row."""
     if own is None:
         return None
     ends = torch.stack([torch.zeros_like(own), own, own + 1, torch.full_like(own, count)], -1)
     return from_spans(ends.view(1, 1, -1, 2, 2).to(torch.int32))
 
 
-def _chosen(count: int, most: int, seed: int) -> NDArray[np.int64]:
-    """The points whose leave-one-out error is taken: all, or `most` of them drawn with `seed`, ascending."""
+def _subsample(count: int, most: int, seed: int) -> NDArray[np.int64]:
+    """Return the indices, ascending, of the points in the leave-one-out error: all, or `most` of them drawn with `seed`."""
     return np.arange(count) if most >= count else np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
 
 
 def _learn(memory: SortedPoints, per_dimension: bool, max_queries: int, seed: int) -> tuple[Array, float]:
-    """The width of least leave-one-out error: the best of a grid, then refined; deterministic."""
+    """Return the width of least leave-one-out error and that error: the best of a grid, then refined; deterministic."""
     from scipy import optimize
 
     N, d = memory.points.shape
-    chosen = _chosen(N, max_queries, seed)
-    rows, few = torch.from_numpy(chosen), torch.from_numpy(chosen[:: max(1, len(chosen) // 1000)])
+    indices = _subsample(N, max_queries, seed)
+    rows, coarse_rows = torch.from_numpy(indices), torch.from_numpy(indices[:: max(1, len(indices) // 1000)])
     spread = memory.points.double().std(0, correction=0)
     spread[spread == 0] = 1.0
     unit = (1 / spread) if per_dimension else (1 / spread.square().mean().sqrt())  # w = exp(θ) · unit
@@ -329,14 +332,14 @@ def _learn(memory: SortedPoints, per_dimension: bool, max_queries: int, seed: in
     grid = np.linspace(np.log(0.05), np.log(20.0 * max(N, 2) ** (1 / d)), GRID)
     bounds = (grid[0] - 1, grid[-1] + 1)
     with torch.no_grad():
-        tried = [error(np.full(size, theta), few)[0] for theta in grid]
-    best = np.full(size, grid[int(np.argmin(tried))])
+        grid_errors = [error(np.full(size, theta), coarse_rows)[0] for theta in grid]
+    best = np.full(size, grid[int(np.argmin(grid_errors))])
     if memory.kernel == "gaussian":
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             lambda t: error(t, rows), best, jac=True, method="L-BFGS-B", bounds=[bounds] * size, options={"maxiter": 50}
         )
-        theta, lowest = found.x, float(found.fun)
-    else:  # kernels that end have steps or kinks in w: a search, one feature after the other
+        theta, lowest = optimum.x, float(optimum.fun)
+    else:  # with finite support the error has steps or kinks in w: search by coordinates
         theta, lowest, step = best, error(best, rows)[0], float(grid[1] - grid[0])
         for scale, i in [(scale, i) for scale in (2, 1, 0.25, 0.06) for i in range(size)]:
             centre = theta

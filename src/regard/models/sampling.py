@@ -1,4 +1,4 @@
-"""Draw the next token from its logits."""
+"""Sample the next token from its logits."""
 
 import torch
 from torch import Tensor
@@ -14,9 +14,11 @@ def next_token(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """One token per row: (…, V) to (…).
+    """Sample one token per row: logits (…, V) to ids (…).
 
-    temperature 0 takes the likeliest. `top_k` keeps the k likeliest; `top_p` the fewest whose probabilities reach p (at least one).
+    temperature  divides the logits; 0 returns the most likely token
+    top_k        sample among the k most likely tokens only
+    top_p        sample among the smallest set of tokens whose probabilities sum to p or more (nucleus sampling)
 
     >>> next_token(torch.tensor([[0.0, 3.0, 1.0]]), temperature=0)
     tensor([1])
@@ -24,19 +26,19 @@ def next_token(
     tensor([1])
     """
     if temperature < 0:
-        raise ValueError(f"temperature must be 0 (the likeliest token) or above; it is {temperature}")
+        raise ValueError(f"temperature is {temperature}; expected 0 (the most likely token) or more")
     if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k keeps the k likeliest tokens and must be 1 or more; it is {top_k}")
+        raise ValueError(f"top_k is {top_k}; expected 1 or more (how many of the most likely tokens to keep)")
     if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p is a probability to reach, above 0 and at most 1; it is {top_p}")
+        raise ValueError(f"top_p is {top_p}; expected a probability above 0 and at most 1")
     if temperature == 0:
         return logits.argmax(-1)
     ranked, order = (logits.float() / temperature).sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
         ranked, order = ranked[..., :top_k], order[..., :top_k]
-    probability = ranked.softmax(-1)
+    probabilities = ranked.softmax(-1)
     if top_p is not None:
-        before = probability.cumsum(-1) - probability
-        probability = probability.masked_fill(before >= top_p, 0.0)
-    pick = torch.multinomial(probability.view(-1, probability.shape[-1]), 1, generator=generator)
-    return order.gather(-1, pick.view(*probability.shape[:-1], 1))[..., 0]
+        preceding = probabilities.cumsum(-1) - probabilities  # total probability of the more likely tokens
+        probabilities = probabilities.masked_fill(preceding >= top_p, 0.0)
+    rank = torch.multinomial(probabilities.view(-1, probabilities.shape[-1]), 1, generator=generator)
+    return order.gather(-1, rank.view(*probabilities.shape[:-1], 1))[..., 0]

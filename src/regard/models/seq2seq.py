@@ -1,10 +1,10 @@
-"""Recurrent encoder–decoders: one fixed context vector (the baseline), and Bahdanau's, which looks back at the source.
+"""Recurrent encoder–decoders: with one fixed context vector (the baseline), and Bahdanau's, with attention to the source.
 
 The encoder is the same in both. Its annotations of the source x_1…x_S are
 
     h_j = [→h_j ; ←h_j]                     →h and ←h from a GRU left to right and a GRU right to left
 
-`FixedContext` squeezes them into one vector; `Bahdanau` chooses among them anew for every word it writes.
+`FixedContext` reduces them to one vector; `Bahdanau` computes a weighted sum of them for every target word.
 
 Axes: B batch, S source positions, T target positions, n state width, m embedding width, V words.
 """
@@ -31,7 +31,7 @@ from .translator import Step
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """A source as its decoder needs it: annotations h (B, S, 2n), prepared keys (B, S, a), lengths (B,), and s_0 (B, n)."""
+    """An encoded source: annotations h (B, S, 2n), prepared keys (B, S, a), lengths (B,), and the first decoder state s_0 (B, n)."""
 
     annotations: Tensor
     keys: Tensor
@@ -40,38 +40,38 @@ class Memory:
 
     @cached_property
     def mask(self) -> Mask:
-        """Who is real."""
+        """The padding mask."""
         return padding(self.lengths)
 
     def select(self, index: Tensor) -> Memory:
-        """Rows `index` of every part."""
+        """Return rows `index` of every tensor."""
         return Memory(self.annotations[index], self.keys[index], self.lengths[index], self.first[index])
 
 
 @dataclass(frozen=True, eq=False)
 class RecurrentState:
-    """The decoder's state s_i (B, n), the source it reads laid out row by row, and which sentence each row belongs to, (B,)."""
+    """The decoder's state s_i (B, n), the source of each row, and the sentence each row belongs to, (B,)."""
 
     s: Tensor
     memory: Memory
     rows: Tensor
 
     def select(self, index: Tensor) -> RecurrentState:
-        """Rows `index` (N,): repeated, dropped or reordered. Reordering the beam of one sentence copies nothing of the source."""
+        """Return rows `index` (N,), repeated, dropped or reordered. Reordering hypotheses of the same sentence does not copy the source."""
         rows = self.rows[index]
         same = rows.shape == self.rows.shape and torch.equal(rows, self.rows)
         return RecurrentState(self.s[index], self.memory if same else self.memory.select(index), rows)
 
 
-def _begin(memory: Memory) -> RecurrentState:
+def _initial_state(memory: Memory) -> RecurrentState:
     return RecurrentState(memory.first, memory, torch.arange(len(memory.first), device=memory.first.device))
 
 
 class BidirectionalEncoder(nn.Module):
-    """h_j = [→h_j ; ←h_j] for source ids (B, S) with lengths (B,): annotations (B, S, 2n).
+    """Compute annotations h_j = [→h_j ; ←h_j], (B, S, 2n), of source ids (B, S) with lengths (B,).
 
-    The right-to-left GRU runs over each sentence reversed within its own length, so padding (always at the end) is never read
-    before a real word, on any device and without packing.
+    The right-to-left GRU runs over each sentence reversed within its own length, so that padding comes last for both GRUs and
+    no packing is needed.
     """
 
     def __init__(self, words: int, embedding: int, state: int, *, dropout: float = 0.0, pad: int = 0) -> None:
@@ -92,7 +92,10 @@ class BidirectionalEncoder(nn.Module):
 
 
 class Readout(nn.Module):
-    """p(y_i) = g(y_{i−1}, s_i, c_i): logits from tanh(W_s s_i + W_c c_i + W_y y_{i−1} + b), through the embedding again when tied."""
+    """Compute the logits of p(y_i) = g(y_{i−1}, s_i, c_i): a linear layer on tanh(W_s s_i + W_c c_i + W_y y_{i−1} + b).
+
+    tied: that linear layer shares the weights of the embedding.
+    """
 
     def __init__(self, embedding: nn.Embedding, state: int, context: int, *, dropout: float, tied: bool) -> None:
         super().__init__()
@@ -108,9 +111,9 @@ class Readout(nn.Module):
 
 
 class FixedContext(nn.Module):
-    """The encoder–decoder with one context vector for the whole source: the baseline whose bottleneck attention removes.
+    """The encoder–decoder with one context vector for the whole source, the baseline without attention.
 
-        c   = tanh(W_c [→h_S ; ←h_1])       all that is known of the source
+        c   = tanh(W_c [→h_S ; ←h_1])       all the decoder gets of the source
         s_0 = tanh(W_s ←h_1)
         s_i = GRU(s_{i−1}, [y_{i−1} ; c])
         p(y_i) = g(y_{i−1}, s_i, c)
@@ -118,7 +121,7 @@ class FixedContext(nn.Module):
     c does not depend on i, so training runs the decoder's GRU over the whole target at once.
 
     Cho et al. 2014, "Learning Phrase Representations using RNN Encoder–Decoder" (arXiv:1406.1078), section 2.2; here with the
-    encoder and read-out of `Bahdanau`, so that only the context differs.
+    encoder and read-out of `Bahdanau`, so that the two models differ only in the context.
 
     >>> model = FixedContext(20, 30, embedding=8, state=16)
     >>> model(torch.randint(5, 20, (2, 7)), torch.tensor([7, 4]), torch.randint(5, 30, (2, 3))).shape
@@ -147,10 +150,10 @@ class FixedContext(nn.Module):
         return Memory(c, c, lengths, torch.tanh(self.first(back)))
 
     def start(self, memory: Memory) -> RecurrentState:
-        return _begin(memory)
+        return _initial_state(memory)
 
     def hard_attention(self) -> AbstractContextManager[None]:
-        """There is no attention to harden."""
+        """Return a context that changes nothing: this model has no attention."""
         return nullcontext()
 
     def step(self, state: RecurrentState, token: Tensor) -> Step:
@@ -163,11 +166,11 @@ class FixedContext(nn.Module):
         y = self.dropout(self.embedding(target))  # (B, T, m)
         c = memory.annotations[:, None].expand(-1, target.shape[1], -1)  # (B, T, n): the same at every step
         s, _ = self.decoder(torch.cat([y, c], dim=-1), memory.first[None].contiguous())
-        return _read(self.readout, keep, s, c, y)
+        return _logits(self.readout, keep, s, c, y)
 
 
 class Attention(nn.Module):
-    """`regard.attend`, as a part of a model that has a name: whoever watches sees one layer, asked at every step."""
+    """`regard.attend` as a module, so that `regard.watch` records it as one named layer although it runs at every step."""
 
     every_step = True
 
@@ -176,19 +179,19 @@ class Attention(nn.Module):
 
 
 class Bahdanau(nn.Module):
-    """The encoder–decoder that aligns while it translates.
+    """The encoder–decoder with attention, which aligns while it translates.
 
         e_ij = a(s_{i−1}, h_j)              any score of the library; additive by default: v · tanh(W h_j + U s_{i−1})
-        α_ij = softmax_j(e_ij)              over the real positions of the source
+        α_ij = softmax_j(e_ij)              over the source positions before the padding
         c_i  = Σ_j α_ij h_j
         s_i  = GRU(s_{i−1}, [y_{i−1} ; c_i])        s_0 = tanh(W_s ←h_1)
         p(y_i) = g(y_{i−1}, s_i, c_i)
 
-    `query="current"` asks with s_i instead (Luong et al. 2015, arXiv:1508.04025, section 3.1): then s_i = GRU(s_{i−1}, y_{i−1}),
+    `query="current"` uses s_i as the query instead (Luong et al. 2015, arXiv:1508.04025, section 3.1): then s_i = GRU(s_{i−1}, y_{i−1}),
     and training runs the decoder and the attention over the whole target at once.
 
     score   a `regard` score between queries of `state` and keys of 2·(state // 2) features; None: `Additive(hidden=alignment)`
-    tied    the read-out's last matrix is the target embedding
+    tied    the read-out's last layer shares the weights of the target embedding
 
     Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate" (arXiv:1409.0473), section 3
     and appendix A; the read-out is a tanh layer where theirs is a maxout.
@@ -231,18 +234,18 @@ class Bahdanau(nn.Module):
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         h = self.dropout(self.encoder(source, lengths))  # (B, S, n)
         first = torch.tanh(self.first(h[:, 0, h.shape[-1] // 2 :]))  # s_0 from ←h_1
-        # What the score does to a key it does here, once per sentence; `prepare` treats queries and keys apart, so no query will do.
+        # Keys are prepared here, once per sentence; `prepare` treats queries and keys independently, so an empty query will do.
         _, keys = self.score.prepare(first.new_empty(len(h), 0, first.shape[-1]), h)
         return Memory(h, keys, lengths, first)
 
-    def look(self, s: Tensor, memory: Memory) -> Tensor:
-        """c (B, T, 2n) for states s (B, T, n)."""
-        return cast(Tensor, self.attention(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask)[:, 0])
+    def context(self, s: Tensor, memory: Memory) -> Tensor:
+        """Compute contexts c (B, T, 2n) for states s (B, T, n)."""
+        return cast(Tensor, self.attention(*self._inputs(s, memory), score=self.score.prepared(), mask=memory.mask)[:, 0])
 
     def align(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """c (B, T, 2n) and α (B, T, S) for states s (B, T, n)."""
+        """Compute contexts c (B, T, 2n) and weights α (B, T, S) for states s (B, T, n)."""
         readings = [Rows(list(range(s.shape[1])))]
-        attended = observe(*self._question(s, memory), score=self.score.prepared(), mask=memory.mask, readings=readings)
+        attended = observe(*self._inputs(s, memory), score=self.score.prepared(), mask=memory.mask, readings=readings)
         alpha = attended.readings["rows"][:, 0].to(s.dtype)
         if not self._hard:
             return attended.output[:, 0], alpha
@@ -251,28 +254,28 @@ class Bahdanau(nn.Module):
 
     @contextmanager
     def hard_attention(self) -> Iterator[None]:
-        """Within this, `align` and `step` give all weight to the position that had most of it; `forward` stays as it is."""
+        """Within this context, `align` and `step` put all weight on the position of the largest weight; `forward` does not change."""
         before, self._hard = self._hard, True
         try:
             yield
         finally:
             self._hard = before
 
-    def _question(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-        """Prepared queries, prepared keys and values, one head each: (B, 1, …)."""
+    def _inputs(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Return prepared queries, prepared keys and values, with one head: (B, 1, …)."""
         query, _ = self.score.prepare(s, memory.annotations[:, :0])
         return query[:, None], memory.keys[:, None], memory.annotations[:, None]
 
     def start(self, memory: Memory) -> RecurrentState:
-        return _begin(memory)
+        return _initial_state(memory)
 
     def step(self, state: RecurrentState, token: Tensor) -> Step:
         y = self.dropout(self.embedding(token))  # (B, m)
         if self.query == "previous":
             c, alpha = self.align(state.s[:, None], state.memory)
-            s = self._recur(F.linear(torch.cat([y, c[:, 0]], dim=-1), *self._input), state.s)
+            s = self._gru_step(F.linear(torch.cat([y, c[:, 0]], dim=-1), *self._gru_input), state.s)
         else:
-            s = self._recur(F.linear(y, *self._input), state.s)
+            s = self._gru_step(F.linear(y, *self._gru_input), state.s)
             c, alpha = self.align(s[:, None], state.memory)
         return Step(self.readout(s, c[:, 0], y), replace(state, s=s), alpha[:, 0])
 
@@ -281,27 +284,27 @@ class Bahdanau(nn.Module):
         y = self.dropout(self.embedding(target))  # (B, T, m)
         if self.query == "current":
             s, _ = self.decoder(y, memory.first[None].contiguous())  # (B, T, n)
-            return _read(self.readout, keep, s, self.look(s, memory), y)
-        # c_i needs s_{i−1}, so this decoder steps. What does not depend on the state (y's part of the gates, the read-out) is done
-        # for all steps at once, outside the loop.
-        weight, bias = self._input
-        of_y, of_c = weight[:, : y.shape[-1]], weight[:, y.shape[-1] :]
-        gates = F.linear(y, of_y, bias).unbind(1)  # T × (B, 3n)
-        of_c = of_c.t().contiguous()
+            return _logits(self.readout, keep, s, self.context(s, memory), y)
+        # c_i needs s_{i−1}, so this decoder runs step by step. What does not depend on the state (y's part of the gates, the
+        # read-out) is computed for all steps at once, outside the loop.
+        weight, bias = self._gru_input
+        weight_y, weight_c = weight[:, : y.shape[-1]], weight[:, y.shape[-1] :]
+        gates = F.linear(y, weight_y, bias).unbind(1)  # T × (B, 3n)
+        weight_c = weight_c.t().contiguous()
         s, states, contexts = memory.first, [], []
         for gate in gates:
-            c = self.look(s[:, None], memory)[:, 0]
-            s = self._recur(torch.addmm(gate, c, of_c), s)
+            c = self.context(s[:, None], memory)[:, 0]
+            s = self._gru_step(torch.addmm(gate, c, weight_c), s)
             states.append(s)
             contexts.append(c)
-        return _read(self.readout, keep, torch.stack(states, 1), torch.stack(contexts, 1), y)
+        return _logits(self.readout, keep, torch.stack(states, 1), torch.stack(contexts, 1), y)
 
     @property
-    def _input(self) -> tuple[Tensor, Tensor]:
+    def _gru_input(self) -> tuple[Tensor, Tensor]:
         return cast(Tensor, self.decoder.weight_ih_l0), cast(Tensor, self.decoder.bias_ih_l0)
 
-    def _recur(self, gates: Tensor, s: Tensor) -> Tensor:
-        """One step of the GRU, its input already multiplied: gates (B, 3n), s (B, n) → (B, n)."""
+    def _gru_step(self, gates: Tensor, s: Tensor) -> Tensor:
+        """Compute one GRU step from its input gates (B, 3n), already multiplied by the input weights, and s (B, n): (B, n)."""
         n = s.shape[-1]
         recurrent = F.linear(s, cast(Tensor, self.decoder.weight_hh_l0), cast(Tensor, self.decoder.bias_hh_l0))
         reset, update = torch.sigmoid(gates[:, : 2 * n] + recurrent[:, : 2 * n]).chunk(2, dim=-1)
@@ -309,13 +312,13 @@ class Bahdanau(nn.Module):
         return torch.lerp(candidate, s, update)  # (1 − update) · candidate + update · s
 
 
-def _read(readout: Readout, keep: Tensor | None, *vectors: Tensor) -> Tensor:
-    """Logits of every position (B, T, V), or only of those `keep` (B, T) marks: (N, V)."""
+def _logits(readout: Readout, keep: Tensor | None, *vectors: Tensor) -> Tensor:
+    """Compute logits of every position (B, T, V), or of the N positions where `keep` (B, T) is True: (N, V)."""
     return cast(Tensor, readout(*(vectors if keep is None else (x[keep] for x in vectors))))
 
 
 def _initialise(model: nn.Module) -> None:
-    """Embeddings small, recurrences orthogonal (a product of many steps keeps its length)."""
+    """Initialise embeddings with std 1/√width and recurrent weights orthogonal, so that products over many steps keep their norm."""
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)

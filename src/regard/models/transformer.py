@@ -1,4 +1,4 @@
-"""The Transformer that translates: an encoder reads the source, a decoder writes the target looking back at it.
+"""The Transformer for translation: an encoder of the source and a decoder with cross-attention to it.
 
 Axes: B batch, S source tokens, T target tokens, D model width, V target vocabulary.
 """
@@ -18,21 +18,22 @@ from regard.layers.cache import Cache
 from regard.layers.dropout import dropout
 from regard.layers.multihead import Projected
 from regard.masks import Mask, padding
-from regard.models.block import Block, BlockConfig, Watcher, causal_mask, normalise, position_table
+from regard.models.block import Block, BlockConfig, Recorder, causal_mask, norm_layer, position_table
 from regard.models.translator import Step
 from regard.readings import Rows
 
 __all__ = ["Transformer", "TransformerConfig", "TransformerMemory", "TransformerState"]
 
-_COLD = 1e-4  # the temperature of hard attention: its weights are one-hot to the last digit shown
+_HARD_TEMPERATURE = 1e-4  # low enough that the softmax weights are one-hot
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(BlockConfig):
-    """An encoder–decoder's shape: the block's options, how many of each, over which vocabularies.
+    """Options of an encoder–decoder, added to those of its blocks.
 
-    shared: source and target words have one embedding (the vocabularies must be the same). tied: the target embedding also reads words out.
-    align_layer: the decoder layer whose cross-attention is returned as the alignment, counted as in a list (−2: the last but one).
+    shared       source and target words have one embedding (the vocabularies must be the same)
+    tied         the output projection shares the weights of the target embedding
+    align_layer  the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one)
     """
 
     source_vocabulary: int
@@ -52,13 +53,13 @@ class TransformerConfig(BlockConfig):
         if self.shared and self.source_vocabulary != self.target_vocabulary:
             sizes = f"{self.source_vocabulary} and {self.target_vocabulary}"
             raise ValueError(
-                f"shared=True needs one vocabulary for both sides, but they have {sizes} words; make one of both or use shared=False"
+                f"shared=True needs one vocabulary of source and target, but they have {sizes} words; build a joint one or use shared=False"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerMemory:
-    """A source as the encoder read it: hidden (B, S, D) and lengths (B,)."""
+    """An encoded source: hidden (B, S, D) and lengths (B,)."""
 
     hidden: Tensor
     lengths: Tensor
@@ -66,9 +67,9 @@ class TransformerMemory:
 
 @dataclass(frozen=True, eq=False)
 class TransformerState:
-    """Where the decoder stands: keys and values of the words written (`cache`) and of the source, a pair a layer.
+    """The state of the decoder: keys and values of the words decoded so far (`cache`) and of the source, one pair per layer.
 
-    `source` has one row a sentence; `rows` (B,) says whose each row of the beam is, and `cross` and `mask` are laid out by it.
+    `source` has one row per sentence; `rows` (B,) is the sentence of each hypothesis, and `cross` and `mask` have one row per hypothesis.
     """
 
     cache: Cache
@@ -79,16 +80,16 @@ class TransformerState:
     mask: Mask
 
     def select(self, index: Tensor) -> "TransformerState":
-        """Rows `index` (N,): repeated, dropped or reordered. Reordering the beam of one sentence copies nothing of the source."""
+        """Return rows `index` (N,), repeated, dropped or reordered. Reordering hypotheses of the same sentence does not copy the source."""
         rows, cache = self.rows[index], self.cache.select(index)
         if torch.equal(rows, self.rows):
             return replace(self, cache=cache)
-        cross = tuple(each.select(rows) for each in self.source)
+        cross = tuple(projected.select(rows) for projected in self.source)
         return TransformerState(cache, self.source, self.lengths, rows, cross, padding(self.lengths[rows]))
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder of the same blocks; the decoder's also look at the encoder's output.
+    """Encoder and decoder built from the same block; those of the decoder also attend to the encoder's output.
 
     Shapes: source (B, S) int64, lengths (B,), target (B, T) beginning with <s>, to logits (B, T, V).
 
@@ -113,13 +114,13 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(Block(config, cross=True) for _ in range(config.decoder_layers))
         final = config.placement == "pre"
-        self.encoder_norm = normalise(config) if final else nn.Identity()
-        self.decoder_norm = normalise(config) if final else nn.Identity()
+        self.encoder_norm = norm_layer(config) if final else nn.Identity()
+        self.decoder_norm = norm_layer(config) if final else nn.Identity()
         self.head = None if config.tied else nn.Linear(config.d_model, config.target_vocabulary, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform maps and zero biases; embeddings of spread 1/√D, which √D brings back to 1 at the entrance."""
+        """Initialise linear layers Xavier-uniform with zero biases, embeddings with std 1/√D (`_embed` multiplies them by √D)."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -130,24 +131,24 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "Transformer":
-        """Read a folder of `save_folder`."""
-        from regard.models.loading import load_transformer
+        """Load a folder written by `save_folder`."""
+        from regard.models.model_folder import load_transformer
 
         return load_transformer(path, dtype=dtype, device=device)
 
     def save_folder(self, path: str | Path) -> None:
-        """Write config.json and model.safetensors, whole or not at all."""
-        from regard.models.loading import save_folder
+        """Write config.json and model.safetensors; a write that fails leaves the old files."""
+        from regard.models.model_folder import save_folder
 
         save_folder(self, path)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
-        """Teacher forcing: logits (B, T, V) after every prefix of the target at once; with `keep` (B, T), those it marks: (N, V)."""
+        """Compute logits with teacher forcing: (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True."""
         hidden = self.hidden(source, lengths, target)
         return self.unembed(hidden if keep is None else hidden[keep])
 
     def hidden(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """The vectors (B, T, D) the logits are read from."""
+        """Compute the last hidden vectors (B, T, D), those the logits are computed from."""
         memory = self.encode(source, lengths)
         x = self._embed(target, self.target_tokens, self.target_positions, 0)
         mask, memory_mask = causal_mask(target.shape[1], self.config.window, cached=False), padding(lengths)
@@ -156,25 +157,25 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 
     def unembed(self, hidden: Tensor) -> Tensor:
-        """Logits (…, V) of hidden vectors (…, D)."""
+        """Compute logits (…, V) of hidden vectors (…, D)."""
         return F.linear(hidden, self.target_tokens.weight if self.head is None else self.head.weight)
 
     def loss(
-        self, source: Tensor, lengths: Tensor, target: Tensor, wanted: Tensor, *, ignore: int = -100, smoothing: float = 0.0
+        self, source: Tensor, lengths: Tensor, target: Tensor, labels: Tensor, *, ignore: int = -100, smoothing: float = 0.0
     ) -> Tensor:
-        """Mean cross-entropy of the words `wanted` (B, T); words marked `ignore` (padding) are not even read out."""
-        keep = wanted != ignore
-        return F.cross_entropy(self(source, lengths, target, keep=keep), wanted[keep], label_smoothing=smoothing)
+        """Return the mean cross-entropy of the words `labels` (B, T); no logits are computed where a word is `ignore` (padding)."""
+        keep = labels != ignore
+        return F.cross_entropy(self(source, lengths, target, keep=keep), labels[keep], label_smoothing=smoothing)
 
     def encode(self, source: Tensor, lengths: Tensor) -> TransformerMemory:
-        """Read source (B, S), of which `lengths` (B,) tokens are real."""
+        """Encode source (B, S); `lengths` (B,) is the number of tokens of each row before the padding."""
         x, mask = self._embed(source, self.source_tokens, self.source_positions, 0), padding(lengths)
         for block in self.encoder:
             x = block(x, mask=mask)
         return TransformerMemory(self.encoder_norm(x), lengths)
 
     def start(self, memory: TransformerMemory) -> TransformerState:
-        """The state before the first word; the source's keys and values are computed here, once."""
+        """Return the state before the first word; the source's keys and values are computed here, once."""
         config = self.config
         source = tuple(block.cross.project(memory.hidden) for block in self.decoder)  # type: ignore[union-attr, operator]
         cache = Cache(config.decoder_layers, window=config.window)
@@ -182,31 +183,31 @@ class Transformer(nn.Module):
         return TransformerState(cache, source, memory.lengths, rows, source, padding(memory.lengths))
 
     def step(self, state: TransformerState, token: Tensor) -> Step:
-        """Read the word `token` (B,), predict the next. The state given stays as it was; the one returned has read the word."""
+        """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`."""
         cache = state.cache.fork()
         x = self._embed(token[:, None], self.target_tokens, self.target_positions, cache.length)
-        watcher = Watcher([Rows([0])])
-        look = range(len(self.decoder))[max(self.config.align_layer, -len(self.decoder))]
+        recorder = Recorder([Rows([0])])
+        align_layer = range(len(self.decoder))[max(self.config.align_layer, -len(self.decoder))]
         for layer, block in enumerate(self.decoder):
             x = block(
                 x,
                 cache=cache[layer],
                 memory=state.cross[layer],
                 memory_mask=state.mask,
-                cross_watcher=watcher if layer == look else None,
+                cross_recorder=recorder if layer == align_layer else None,
             )
         logits = self.unembed(self.decoder_norm(x)[:, 0])
-        alignment = watcher.seen[0].readings["rows"][:, :, 0].mean(1)  # over heads: (B, S)
+        alignment = recorder.attended[0].readings["rows"][:, :, 0].mean(1)  # over heads: (B, S)
         return Step(logits, replace(state, cache=cache), alignment)
 
     @contextmanager
     def hard_attention(self) -> Iterator[None]:
-        """Within this, each head of the decoder reads only the source position with the largest weight, as a softmax grown very cold."""
+        """Within this context, each cross-attention head puts all weight on its largest one, by a softmax of very low temperature."""
         layers = [block.cross for block in self.decoder if isinstance(block, Block) and block.cross is not None]
         before = [layer.choice for layer in layers]
         try:
             for layer in layers:
-                layer.choice = Softmax(temperature=_COLD)
+                layer.choice = Softmax(temperature=_HARD_TEMPERATURE)
             yield
         finally:
             for layer, choice in zip(layers, before, strict=True):

@@ -1,4 +1,4 @@
-"""What a sequence-to-sequence model offers to training and decoding.
+"""The interface of sequence-to-sequence models that training and decoding use.
 
 Axes: B batch, S source positions, T target positions, V words of the target vocabulary.
 """
@@ -13,16 +13,16 @@ from torch import Tensor
 
 
 class State(Protocol):
-    """Where a decoder stands after the words it has read; one row a sentence."""
+    """The state of a decoder after the words it has read, one row per sentence or hypothesis."""
 
     def select(self, index: Tensor) -> Self:
-        """Rows `index` (N,) of this state: how a beam repeats, drops and reorders its hypotheses."""
+        """Return rows `index` (N,) of this state; beam search repeats, drops and reorders hypotheses with it."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of a decoder: logits (B, V) for the next word, the state after it, and where it looked, (B, S) or None."""
+    """The result of one decoder step: logits (B, V) of the next word, the new state, and attention weights (B, S) or None."""
 
     logits: Tensor
     state: Any
@@ -30,14 +30,14 @@ class Step:
 
 
 class Translator(Protocol):
-    """A model that reads a source and writes a target, a word at a time (`start`, `step`) or all at once (calling it)."""
+    """A model that encodes a source and decodes a target, one word at a time (`start`, `step`) or all at once (when called)."""
 
     def encode(self, source: Tensor, lengths: Tensor) -> Any:
-        """Read source (B, S) with `lengths` (B,); what is returned is the model's own memory of it."""
+        """Encode source (B, S) with `lengths` (B,); return the memory that `start` takes, of the model's own type."""
         ...
 
     def start(self, memory: Any) -> Any:
-        """The decoder's state before the first word."""
+        """Return the decoder's state before the first word."""
         ...
 
     def step(self, state: Any, token: Tensor) -> Step:
@@ -45,9 +45,12 @@ class Translator(Protocol):
         ...
 
     def hard_attention(self) -> AbstractContextManager[None]:
-        """Within this, every target word reads only the source position with the largest weight; nothing changes without attention."""
+        """Return a context in which all attention weight goes to the source position with the largest weight."""
         ...
 
     def __call__(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
-        """Teacher forcing: target (B, T) begins with <s> and lacks its last word; logits (B, T, V), or (N, V) where `keep` (B, T) is."""
+        """Compute logits with teacher forcing.
+
+        target (B, T) begins with <s> and lacks its last word. Returns (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True.
+        """
         ...

@@ -82,7 +82,7 @@ class _Part(SortedPoints):
         pooled = torch.zeros(len(asked), self.targets.shape[1], dtype=torch.float64)
         lse = torch.full((len(asked),), -math.inf, dtype=torch.float64)
         with torch.no_grad():
-            for block, start, stop in self._cut(asked, width):
+            for block, start, stop in self._split(asked, width):
                 bias = None if self.log_weight is None else self.log_weight[start:stop].view(1, 1, 1, -1)
                 found = observe(asked[block], self.points[start:stop], self.targets[start:stop], score=Gaussian(width), bias=bias)
                 assert found.lse is not None

@@ -1,4 +1,4 @@
-"""Text in and out of models: vocabularies, pairs from files, batches, alignments drawn with characters."""
+"""Text for models: vocabularies, pairs of texts from files, batches, and alignments of words."""
 
 from .alignment import draw, word_alignment
 from .batches import bucketed, padded

@@ -1,4 +1,4 @@
-"""Alignments joined to whole words, and drawn in a terminal: target words across, source words down."""
+"""Alignments between words: weights of tokens joined to weights of words, and drawn in a terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .vocabulary import Word
 
 
 def word_alignment(weights: Tensor, target: Sequence[Word], source: Sequence[Word]) -> Tensor:
-    """Weights between pieces (T, S) as weights between words: summed over a source word's pieces, averaged over a target word's.
+    """Convert weights between tokens (T, S) to weights between words: summed over a source word, averaged over a target word.
 
-    A row of target weights keeps its sum, so what falls outside every source word (the end mark) stays missing.
+    Weight on tokens outside every source word (such as </s>) is not redistributed, so rows may sum to less than 1.
 
     >>> w = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
     >>> word_alignment(w, [Word("ab", 0, 2)], [Word("x", 0, 1), Word("yz", 1, 3)])
@@ -27,10 +27,10 @@ def word_alignment(weights: Tensor, target: Sequence[Word], source: Sequence[Wor
 
 
 def draw(weights: Tensor, target: Sequence[str], source: Sequence[str], *, colour: bool = False, dark: bool = True) -> str:
-    """An alignment (T, S) as text: one line a source word, one column a target word, each line's greatest weight at its end.
+    """Draw an alignment (T, S) as text: a line per source word, a column per target word, and each line's largest weight at its end.
 
-    colour  24-bit blocks, blue growing from the background; otherwise plain ASCII shades " .:-=+*#%@".
-    dark    the terminal's background is dark (the ramp then grows brighter, not deeper).
+    colour  24-bit blocks, from the background to blue; otherwise plain ASCII shades " .:-=+*#%@".
+    dark    whether the terminal's background is dark (large weights are then brighter, not darker).
 
     >>> print(draw(torch.tensor([[0.97, 0.03], [0.1, 0.9]]), ["I", "love"], ["我", "爱"]))
          I  love

@@ -1,4 +1,4 @@
-"""Batches of like lengths, cut by a budget of tokens, in an order that is a function of (seed, epoch)."""
+"""Batches of similar lengths under a limit of tokens, in an order that depends only on (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .vocabulary import PAD
 
 
 def order_of(seed: int, epoch: int, *more: int) -> np.random.Generator:
-    """The random order of an epoch: the same for the same numbers, on every machine and in every process."""
+    """Return the random generator of an epoch: the same for the same numbers, on every machine and in every process."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch, *more])))
 
 
 def bucketed(lengths: Sequence[int], *, tokens: int, seed: int, epoch: int, limit: int | None = None) -> list[list[int]]:
-    """Batches of item numbers; in each, count × longest ≤ `tokens` (a single longer item makes its own batch).
+    """Return batches of item indices with count × longest ≤ `tokens` (a single longer item is a batch of its own).
 
-    Items are shuffled, sorted by length (equal lengths keep their shuffled order), cut, and the batches shuffled.
-    `limit` bounds the items in a batch.
+    Items are shuffled, sorted by length (equal lengths keep their shuffled order) and split; then the batches are shuffled.
+    `limit` is the largest number of items in a batch.
 
     >>> sorted(len(b) for b in bucketed([2, 2, 2, 9], tokens=6, seed=0, epoch=0))
     [1, 3]
     """
     if tokens < 1:
-        raise ValueError(f"tokens is {tokens}; a batch needs room for at least one")
+        raise ValueError(f"tokens is {tokens}; expected 1 or more")
     random = order_of(seed, epoch)
     shuffled = random.permutation(len(lengths))
     sizes = np.asarray(lengths, dtype=np.int64)
@@ -45,7 +45,7 @@ def bucketed(lengths: Sequence[int], *, tokens: int, seed: int, epoch: int, limi
 
 
 def padded(rows: Sequence[Sequence[int]], *, fill: int = PAD) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor (B, longest), filled up with `fill`, and their lengths (B,).
+    """Return rows of ids as one tensor (B, longest), padded with `fill`, and their lengths (B,).
 
     >>> padded([[5, 6, 7], [8]])
     (tensor([[5, 6, 7],

@@ -1,4 +1,4 @@
-"""Pairs of texts (source → target) from the user's own files: TSV, two parallel files, or JSONL."""
+"""Read pairs of texts (source, target) from TSV, from two parallel files, or from JSONL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Pair(NamedTuple):
-    """One training example: text in, text out."""
+    """One training example: a source text and its target text."""
 
     source: str
     target: str
@@ -19,17 +19,17 @@ class Pair(NamedTuple):
 def read_pairs(
     path: str | Path | Sequence[str | Path], *, columns: tuple[int, int] = (0, 1), keys: tuple[str, str] = ("source", "target")
 ) -> list[Pair]:
-    """Read pairs; the form follows from what is given.
+    """Read pairs of texts; the format depends on `path`.
 
     two paths   parallel files, line by line
-    *.jsonl     one object a line, the texts under `keys`
+    *.jsonl     one JSON object per line, the texts under `keys`
     other       tab-separated, the texts in `columns` (counted from 0); further columns are ignored
 
     Blank lines are skipped in TSV and JSONL. In parallel files a blank line on one side alone is an error.
     """
     if not isinstance(path, str | Path):
         if len(path) != 2:
-            raise ValueError(f"{len(path)} files were given; pairs come from one file, or from two parallel files")
+            raise ValueError(f"{len(path)} files were given; expected one file, or two parallel files")
         pairs = list(_parallel(Path(path[0]), Path(path[1])))
         name = f"{path[0]} and {path[1]}"
     else:
@@ -37,48 +37,48 @@ def read_pairs(
         pairs = list(_jsonl(file, keys) if file.suffix == ".jsonl" else _tsv(file, columns))
         name = str(path)
     if not pairs:
-        raise ValueError(f"{name}: no pairs in it")
+        raise ValueError(f"{name}: it has no pairs; expected one per line")
     return pairs
 
 
 def hold_out(pairs: Sequence[Pair], share: float, most: int = 1000) -> tuple[list[Pair], list[Pair]]:
-    """Split pairs into those to train on and `share` of the sentences (`most` at most) to measure on.
+    """Split pairs into a training set and a held-out set of a `share` of the sources, at most `most` of them.
 
-    Which ones follows from the sentences themselves, not from their order, and nothing to train on shares a source or a target with them.
+    The choice is by a hash of the source, so it does not depend on the order. No training pair has a source or target of the held-out set.
 
-    >>> train, held = hold_out([Pair(f"s{i}", f"t{i}") for i in range(100)] + [Pair("s1", "t2")], 0.1)
-    >>> len(held), bool({p.source for p in train} & {p.source for p in held})
+    >>> train, test = hold_out([Pair(f"s{i}", f"t{i}") for i in range(100)] + [Pair("s1", "t2")], 0.1)
+    >>> len(test), bool({p.source for p in train} & {p.source for p in test})
     (10, False)
     """
     if not 0 < share < 1:
         raise ValueError(f"held_out is {share}; expected a share between 0 and 1, such as 0.02")
     sources = sorted({pair.source for pair in pairs}, key=lambda text: hashlib.sha256(text.encode()).digest())
-    chosen = set(sources[: min(most, max(1, round(share * len(sources))))])
-    held = list({pair.source: pair for pair in pairs if pair.source in chosen}.values())
-    said = {pair.target for pair in pairs if pair.source in chosen}
-    train = [pair for pair in pairs if pair.source not in chosen and pair.target not in said]
+    test_sources = set(sources[: min(most, max(1, round(share * len(sources))))])
+    test = list({pair.source: pair for pair in pairs if pair.source in test_sources}.values())
+    test_targets = {pair.target for pair in pairs if pair.source in test_sources}
+    train = [pair for pair in pairs if pair.source not in test_sources and pair.target not in test_targets]
     if not train:
-        raise ValueError(f"holding out {len(held)} of {len(pairs)} pairs leaves none to train on; give more, or `valid`")
-    return train, held
+        raise ValueError(f"holding out {len(test)} of {len(pairs)} pairs leaves none to train on; give more pairs, or a file `valid`")
+    return train, test
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 file, without their ends; an error names the file and line that is not UTF-8."""
+    """Return the lines of a UTF-8 file, without line ends; an error names the file and line that is not UTF-8."""
     return decode_lines(Path(path).read_bytes(), path)
 
 
 def decode_lines(data: bytes, name: str | Path) -> list[str]:
-    """The lines of UTF-8 data that came from `name`.
+    """Return the lines of UTF-8 data; `name` is the file, for errors.
 
-    Only line feeds end a line: a stray separator inside a sentence must not shift one of two parallel files.
+    Only line feeds end a line, because another separator inside a sentence would shift one of two parallel files.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        place = error.start - data.rfind(b"\n", 0, error.start)
+        column = error.start - data.rfind(b"\n", 0, error.start)
         raise ValueError(
-            f"{name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (byte {place} of the line); save it as UTF-8"
+            f"{name}:{line}: byte 0x{data[error.start]:02x} is not UTF-8 (byte {column} of the line); save it as UTF-8"
         ) from error
     lines = text.split("\n")
     if lines[-1] == "":
@@ -87,13 +87,13 @@ def decode_lines(data: bytes, name: str | Path) -> list[str]:
 
 
 def _tsv(path: Path, columns: tuple[int, int]) -> Iterator[Pair]:
-    need = max(columns) + 1
+    minimum = max(columns) + 1
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         cells = line.split("\t")
-        if len(cells) < need:
-            raise ValueError(f"{path}:{number}: {len(cells)} tab-separated column(s), but columns {columns} (from 0) are wanted")
+        if len(cells) < minimum:
+            raise ValueError(f"{path}:{number}: {len(cells)} tab-separated column(s); expected columns {columns} (counted from 0)")
         source, target = (cells[c].strip() for c in columns)
         yield _pair(source, target, path, number)
 
@@ -121,8 +121,8 @@ def _jsonl(path: Path, keys: tuple[str, str]) -> Iterator[Pair]:
             raise ValueError(f"{path}:{number}: a {type(item).__name__}; expected an object with the keys {keys[0]!r} and {keys[1]!r}")
         for key in keys:
             if not isinstance(item.get(key), str):
-                found = ", ".join(map(repr, item)) or "no keys"
-                raise ValueError(f"{path}:{number}: no text under {key!r} (found {found}); name the keys with `keys`")
+                present = ", ".join(map(repr, item)) or "none"
+                raise ValueError(f"{path}:{number}: no text under {key!r} (keys: {present}); set the right ones with `keys`")
         yield _pair(item[keys[0]].strip(), item[keys[1]].strip(), path, number)
 
 

@@ -1,16 +1,16 @@
-"""A text cut into sentences, and a long one into parts that fit."""
+"""Split a text into sentences, or into parts short enough for a model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-# Where a text may be cut, best first: after sentences, after clauses, between words.
-_CUTS = (r"(?<=[.!?;])\s+|(?<=[。！？；])|\n", r"(?<=[,:])\s+|(?<=[，：、])", r"\s+")
+# Where a text may be split, best first: after sentences, after clauses, between words.
+_BOUNDARIES = (r"(?<=[.!?;])\s+|(?<=[。！？；])|\n", r"(?<=[,:])\s+|(?<=[，：、])", r"\s+")
 
 
 def split_sentences(text: str) -> tuple[str, ...]:
-    """A text cut after its full stops and line ends.
+    """Split a text after its full stops and line ends.
 
     >>> split_sentences("Mary left. John stayed!\\nWho? 她走了。他没走。")
     ('Mary left.', 'John stayed!', 'Who?', '她走了。', '他没走。')
@@ -20,7 +20,9 @@ def split_sentences(text: str) -> tuple[str, ...]:
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """A text as the fewest cuts allow: sentences, and where one does not fit, clauses, then words, then anywhere.
+    """Split a text into sentences, and sentences that do not fit into clauses, then words, then anywhere.
+
+    fits: whether a part is short enough.
 
     >>> split_to_fit("One two. Three four five, six.", lambda part: len(part) <= 16)
     ['One two.', 'Three four five,', 'six.']
@@ -35,13 +37,13 @@ def _split(text: str, fits: Callable[[str], bool], level: int) -> list[str]:
         return []
     if level and fits(text):
         return [text]
-    if level == len(_CUTS):
+    if level == len(_BOUNDARIES):
         half = max(len(text) // 2, 1)
         return [text] if len(text) == 1 else [*_split(text[:half], fits, level), *_split(text[half:], fits, level)]
-    pieces = re.split(f"({_CUTS[level]})", text)  # with what stands between them
+    pieces = re.split(f"({_BOUNDARIES[level]})", text)  # alternating with the text between them
     parts: list[str] = []
     for piece, gap in zip(pieces[::2], ["", *pieces[1::2]], strict=True):
-        # Words and clauses are put together again as far as they fit; sentences stay apart.
+        # Clauses and words are joined again as long as they fit; sentences are not.
         if level and parts and fits(parts[-1] + gap + piece):
             parts[-1] += gap + piece
         else:

@@ -1,7 +1,7 @@
-"""Pieces of text and their numbers: BPE, Unigram, characters or words, trained from the user's own lines.
+"""Vocabularies of BPE, Unigram, character or word tokens, trained from lines of text.
 
-Every kind is a `tokenizers` pipeline underneath and one JSON file on disk. A space is kept as the visible mark "▁" at the
-beginning of a word, so that joining the pieces gives the text back.
+A vocabulary wraps a `tokenizers` pipeline and is one JSON file on disk. Spaces are kept as the character "▁", so that joining the
+tokens restores the text.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Kind = Literal["bpe", "unigram", "char", "word"]
 PAD, BOS, EOS, UNK, MASK = range(5)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 SPACE = "▁"
-_NEEDED = 'vocabularies need the package "tokenizers": pip install "regard[text]"'
+_INSTALL = 'vocabularies need the package "tokenizers": pip install "regard[text]"'
 
 
 @dataclass(frozen=True)
 class Word:
-    """A run of pieces a reader sees as one word: its text, and the positions [start, stop) of its pieces."""
+    """Consecutive tokens that form one word: its text, and the positions [start, stop) of its tokens."""
 
     text: str
     start: int
@@ -51,7 +51,7 @@ class Vocabulary:
         self.fold = dict(fold or {})
         self._tokenizer = tokenizer
         self._translation = str.maketrans(self.fold)
-        self._pieces: list[str] = [str(tokenizer.id_to_token(i)) for i in range(tokenizer.get_vocab_size())]
+        self._tokens: list[str] = [str(tokenizer.id_to_token(i)) for i in range(tokenizer.get_vocab_size())]
 
     @classmethod
     def train(
@@ -64,17 +64,17 @@ class Vocabulary:
         simplify: bool = False,
         min_count: int = 1,
     ) -> Vocabulary:
-        """Learn a vocabulary of at most `size` pieces from `lines`.
+        """Train a vocabulary of at most `size` tokens on `lines`.
 
         kind      "bpe" (Sennrich et al. 2016, arXiv:1508.07909), "unigram" (Kudo 2018, arXiv:1804.10959), "char" or "word".
-                  Chinese: "char" gives one token a character; "unigram" finds words and parts of words.
-        simplify  fold traditional Chinese characters into simplified ones; the table travels inside the vocabulary.
-        min_count pieces seen less often become <unk> (for "char" and "word" and BPE merges).
+                  For Chinese, "char" makes every character a token; "unigram" finds words and parts of words.
+        simplify  convert traditional Chinese characters to simplified ones; the table is stored in the vocabulary.
+        min_count tokens that occur less often become <unk> (for "char", "word" and BPE merges).
         """
         if kind not in get_args(Kind):
             raise ValueError(f"kind is {kind!r}; expected one of {', '.join(get_args(Kind))}")
         if size <= len(SPECIALS):
-            raise ValueError(f"size is {size}; a vocabulary needs more than its {len(SPECIALS)} special tokens")
+            raise ValueError(f"size is {size}; expected more than the {len(SPECIALS)} special tokens")
         texts = list(lines)
         fold = folding_table() if simplify else {}
         if fold:
@@ -83,33 +83,33 @@ class Vocabulary:
         tokenizer, trainer = _pipeline(kind, size=size, lowercase=lowercase, min_count=min_count)
         tokenizer.train_from_iterator(texts, trainer, length=len(texts))
         if kind == "unigram":
-            tokenizer = _settled(tokenizer)
-        known = {c for piece in tokenizer.get_vocab() for c in piece}
-        # Only the entries that lead to a known character are worth carrying.
-        return cls(tokenizer, kind=kind, fold={old: new for old, new in fold.items() if new in known})
+            tokenizer = _deterministic(tokenizer)
+        characters = {c for token in tokenizer.get_vocab() for c in token}
+        # Entries whose simplified form is not in the vocabulary are of no use.
+        return cls(tokenizer, kind=kind, fold={old: new for old, new in fold.items() if new in characters})
 
     def __len__(self) -> int:
-        return len(self._pieces)
+        return len(self._tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of one text, without <s> and </s>."""
+        """Return the ids of one text, without <s> and </s>."""
         ids: list[int] = self._tokenizer.encode(text.translate(self._translation)).ids
         return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of many texts, in parallel."""
+        """Return the ids of several texts, computed in parallel."""
         return [e.ids for e in self._tokenizer.encode_batch([t.translate(self._translation) for t in texts])]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ids; the special tokens leave no trace."""
-        return "".join(self._pieces[i] for i in ids if i >= len(SPECIALS)).replace(SPACE, " ").strip(" ")
+        """Return the text of ids; special tokens are left out."""
+        return "".join(self._tokens[i] for i in ids if i >= len(SPECIALS)).replace(SPACE, " ").strip(" ")
 
     def piece(self, id: int) -> str:
-        """One token as it is stored, a leading space shown as "▁"."""
-        return self._pieces[id]
+        """Return one token as stored, a leading space as "▁"."""
+        return self._tokens[id]
 
     def unknown_characters(self, text: str) -> tuple[list[str], float]:
-        """The characters of a text that were never seen in training, and their share of it; spaces do not count.
+        """Return the characters of a text that are not in the vocabulary, and their share of the text without its spaces.
 
         >>> Vocabulary.train(["a cat"], kind="char").unknown_characters("a cab")
         (['b'], 0.25)
@@ -119,7 +119,7 @@ class Vocabulary:
         return sorted(unknown), sum(c in unknown for c in characters) / max(len(characters), 1)
 
     def words(self, ids: Sequence[int]) -> list[Word]:
-        """The ids grouped as people read them: pieces of one word joined, punctuation and Chinese characters apart.
+        """Group ids into words: tokens of one word are joined; punctuation and Chinese characters are words of their own.
 
         >>> v = Vocabulary.train(["low lower, lowest"], kind="char")
         >>> [w.text for w in v.words(v.encode("lower, low"))]
@@ -128,13 +128,13 @@ class Vocabulary:
         words: list[Word] = []
         text, start = "", 0
         for i, id in enumerate(ids):
-            piece = self._pieces[id]
-            bare = piece if id < len(SPECIALS) else piece.replace(SPACE, " ")
-            joins = text.strip() and not bare.startswith(" ") and id >= len(SPECIALS) and _sort(text[-1]) == _sort(bare[0]) == "letter"
+            special = id < len(SPECIALS)
+            token = self._tokens[id] if special else self._tokens[id].replace(SPACE, " ")
+            joins = text.strip() and not token.startswith(" ") and not special and _joins(text[-1]) and _joins(token[0])
             if text.strip() and not joins:
                 words.append(Word(text.strip(), start, i))
                 text, start = "", i
-            text += bare
+            text += token
         if text.strip():
             words.append(Word(text.strip(), start, len(ids)))
         elif text and words:  # a space at the end belongs to the last word
@@ -142,25 +142,25 @@ class Vocabulary:
         return words
 
     def to_json(self) -> str:
-        """The whole vocabulary as one JSON text."""
+        """Return the vocabulary as JSON."""
         data = {"regard": "vocabulary", "kind": self.kind, "fold": self.fold, "tokenizer": json.loads(self._tokenizer.to_str())}
         return json.dumps(data, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Vocabulary:
-        """The inverse of `to_json`."""
+        """Build a vocabulary from the output of `to_json`."""
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
-            raise ImportError(_NEEDED) from error
+            raise ImportError(_INSTALL) from error
 
         data = json.loads(text)
         if not isinstance(data, dict) or data.get("regard") != "vocabulary":
-            raise ValueError('this JSON is not a regard vocabulary (no "regard": "vocabulary" in it)')
+            raise ValueError('this JSON is not a regard vocabulary: expected "regard": "vocabulary" in it')
         return cls(Tokenizer.from_str(json.dumps(data["tokenizer"])), kind=data["kind"], fold=data["fold"])
 
     def save(self, path: str | Path) -> None:
-        """Write the vocabulary to a file: all of it or nothing."""
+        """Write the vocabulary to a file; a write that fails leaves the old file."""
         write_text(path, self.to_json())
 
     @classmethod
@@ -172,34 +172,32 @@ class Vocabulary:
             raise ValueError(f"{path}: {error}") from error
 
 
-def _sort(character: str) -> str:
-    """Which characters stick together in a word: letters, digits and marks do; Chinese and punctuation stand alone."""
-    if "CJK" in unicodedata.name(character, "") or unicodedata.category(character)[0] not in "LMN":
-        return "apart"
-    return "letter"
+def _joins(character: str) -> bool:
+    """Return whether a character joins its neighbours in a word: letters, digits and marks do, Chinese and punctuation do not."""
+    return "CJK" not in unicodedata.name(character, "") and unicodedata.category(character)[0] in "LMN"
 
 
-def _settled(tokenizer: Tokenizer) -> Tokenizer:
-    """A Unigram model without what its trainer leaves to chance: the last digits of the scores, and the order of equal ones.
+def _deterministic(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a Unigram tokenizer with its scores rounded and sorted, so that training gives the same result every time.
 
-    Rare characters get scores just below all others, in an order that changes from run to run; here they share one.
+    The trainer gives rare characters scores just below all others, in an order that changes from run to run; here they get the same score.
     """
     from tokenizers import Tokenizer
 
     data = json.loads(tokenizer.to_str())
-    pieces = data["model"]["vocab"][len(SPECIALS) :]
-    floor = min((score for piece, score in pieces if len(piece) > 1), default=0.0)
-    scores = {piece: round(score if len(piece) > 1 or score > floor + 0.01 else floor - 1.0, 6) for piece, score in pieces}
+    entries = data["model"]["vocab"][len(SPECIALS) :]
+    floor = min((score for token, score in entries if len(token) > 1), default=0.0)
+    scores = {token: round(score if len(token) > 1 or score > floor + 0.01 else floor - 1.0, 6) for token, score in entries}
     data["model"]["vocab"][len(SPECIALS) :] = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     return Tokenizer.from_str(json.dumps(data))
 
 
 def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int) -> tuple[Tokenizer, Any]:
-    """An untrained tokeniser of this kind and its trainer."""
+    """Return an untrained tokenizer of this kind and its trainer."""
     try:
         from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
     except ImportError as error:
-        raise ImportError(_NEEDED) from error
+        raise ImportError(_INSTALL) from error
 
     specials = list(SPECIALS)
     steps = [normalizers.NFC(), normalizers.Replace(Regex(r"\p{Cf}+"), "")]
@@ -207,7 +205,7 @@ def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int) -> tupl
         steps.append(normalizers.Lowercase())
     if kind == "char":
         tokenizer = Tokenizer(models.WordLevel(vocab={}, unk_token="<unk>"))
-        # A character vocabulary keeps line breaks and runs of spaces: it is what one trains on plain text.
+        # A character vocabulary keeps line breaks and runs of spaces, because language models are trained on plain text with it.
         tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         trainer: Any = trainers.WordLevelTrainer(vocab_size=size, min_frequency=min_count, special_tokens=specials, show_progress=False)

@@ -1,1 +1,1 @@
-"""Train models and measure them: tasks, one trainer, checkpoints, decoding, metrics."""
+"""Training and evaluation of models: tasks, the trainer, checkpoints, decoding, metrics."""

@@ -1,4 +1,4 @@
-"""TOML files read into frozen dataclasses: a table is a dataclass, a key is a field, and every mistake is named with its line."""
+"""Read TOML files into frozen dataclasses: a table becomes a dataclass, a key a field; errors name the line."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 
 class ConfigError(ValueError):
-    """A config file that cannot be used: the file, the line, what was given, what was expected."""
+    """An invalid config file; the message names the file, the line, the value and what was expected."""
 
 
 def read_config(path: str | Path, form: type[T]) -> T:
-    """Read a TOML file as the dataclass `form`; its fields that are dataclasses are the file's tables.
+    """Read a TOML file into the dataclass `form`; its fields that are dataclasses are the file's tables.
 
-    A field that may be one of several dataclasses is chosen by the table's `kind`, matched against each one's
-    `kind: Literal[...]`. Unknown keys, missing keys and wrong types raise `ConfigError`, which says the line and the nearest
-    right name.
+    For a field that may be one of several dataclasses, the table's `kind` selects the one with that value in its
+    `kind: Literal[...]`. Unknown keys, missing keys and wrong types raise `ConfigError` with the line and the most similar
+    valid name.
     """
     path = Path(path)
     text = path.read_text(encoding="utf-8")
@@ -31,16 +31,16 @@ def read_config(path: str | Path, form: type[T]) -> T:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
-    return _table(form, data, (), _Place(path, text))
+    return _table(form, data, (), _Source(path, text))
 
 
 def from_dict(data: dict[str, Any], form: type[T], *, origin: str | Path = "config") -> T:
-    """The same from a dictionary, such as the JSON a run keeps of its config."""
-    return _table(form, data, (), _Place(Path(origin), ""))
+    """Build the dataclass from a dictionary, such as the config in a run's run.json; `origin` is named in errors."""
+    return _table(form, data, (), _Source(Path(origin), ""))
 
 
-class _Place:
-    """Where a key stands in the file, for messages."""
+class _Source:
+    """The file a config was read from, for the line numbers of error messages."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class _Place:
         return ConfigError(f"{where}: {table}{message}")
 
     def _line(self, keys: tuple[str, ...]) -> int:
-        """The line of a key (or of its table's header), 0 when it cannot be told."""
+        """Return the line of a key (or of its table's header), 0 if it was not found."""
         table: tuple[str, ...] = ()
         header = 0
         for number, line in enumerate(self.lines, 1):
@@ -66,31 +66,31 @@ class _Place:
         return header
 
 
-def _table(form: type[T], data: dict[str, Any], keys: tuple[str, ...], place: _Place) -> T:
+def _table(form: type[T], data: dict[str, Any], keys: tuple[str, ...], source: _Source) -> T:
     hints = typing.get_type_hints(form)
     fields = {field.name: field for field in dataclasses.fields(form)}  # type: ignore[arg-type]
     for name in data:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(fields)}"
-            raise place.error((*keys, name), f"there is no {'table' if isinstance(data[name], dict) else 'key'} {name!r}; {hint}")
+            similar = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
+            hint = f"did you mean {similar[0]!r}?" if similar else f"known here: {', '.join(fields)}"
+            raise source.error((*keys, name), f"there is no {'table' if isinstance(data[name], dict) else 'key'} {name!r}; {hint}")
     values = {}
     for name, field in fields.items():
         if name in data:
-            values[name] = _value(hints[name], data[name], (*keys, name), place)
+            values[name] = _value(hints[name], data[name], (*keys, name), source)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             kind = "table" if _forms(hints[name]) else "key"
-            raise place.error((*keys, name), f"the {kind} {name!r} is missing")
+            raise source.error((*keys, name), f"the {kind} {name!r} is missing")
     try:
         return form(**values)
     except ConfigError:
         raise
-    except ValueError as error:  # what a dataclass checks in __post_init__
-        raise place.error((*keys, ""), str(error)) from error
+    except ValueError as error:  # raised by a dataclass's __post_init__
+        raise source.error((*keys, ""), str(error)) from error
 
 
 def _forms(hint: Any) -> list[type]:
-    """The dataclasses a field may be."""
+    """Return the dataclasses in a field's type."""
     options = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     return [option for option in options if dataclasses.is_dataclass(option) and isinstance(option, type)]
 
@@ -99,31 +99,31 @@ def _kinds(form: type) -> tuple[str, ...]:
     return typing.get_args(typing.get_type_hints(form).get("kind"))
 
 
-def _value(hint: Any, value: Any, keys: tuple[str, ...], place: _Place) -> Any:
+def _value(hint: Any, value: Any, keys: tuple[str, ...], source: _Source) -> Any:
     forms = _forms(hint)
     if forms and isinstance(value, dict):
         if len(forms) == 1:
-            return _table(forms[0], value, keys, place)
+            return _table(forms[0], value, keys, source)
         known = [kind for form in forms for kind in _kinds(form)]
         kind = value.get("kind")
         for form in forms:
             if kind in _kinds(form):
-                return _table(form, value, keys, place)
-        near = difflib.get_close_matches(str(kind), known, n=1)
-        hint_text = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        raise place.error((*keys, "kind"), f"kind is {kind!r}; {hint_text}")
+                return _table(form, value, keys, source)
+        similar = difflib.get_close_matches(str(kind), known, n=1)
+        hint_text = f"did you mean {similar[0]!r}?" if similar else f"known: {', '.join(known)}"
+        raise source.error((*keys, "kind"), f"kind is {kind!r}; {hint_text}")
     accepted, result = _accept(hint, value)
     if accepted:
         return result
     expected = _name(hint)
     if typing.get_origin(hint) is Literal and isinstance(value, str):
-        near = difflib.get_close_matches(value, [str(a) for a in typing.get_args(hint)], n=1)
-        expected += f"; did you mean {near[0]!r}?" if near else ""
-    raise place.error(keys, f"{keys[-1]} is {value!r}; expected {expected}")
+        similar = difflib.get_close_matches(value, [str(a) for a in typing.get_args(hint)], n=1)
+        expected += f"; did you mean {similar[0]!r}?" if similar else ""
+    raise source.error(keys, f"{keys[-1]} is {value!r}; expected {expected}")
 
 
 def _accept(hint: Any, value: Any) -> tuple[bool, Any]:
-    """Whether a plain value fits a type, and the value as that type."""
+    """Return whether a TOML value fits a type, and the value converted to it."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return True, value
@@ -149,6 +149,7 @@ def _accept(hint: Any, value: Any) -> tuple[bool, Any]:
 
 
 def _name(hint: Any) -> str:
+    """Return a type in words, for error messages."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(_name(a) for a in arguments if a is not type(None))

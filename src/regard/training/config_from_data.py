@@ -1,4 +1,4 @@
-"""Write the config for a file of data: `regard train TASK DATA` without a config of one's own."""
+"""Write a config for a data file, for `regard train TASK DATA`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from .tasks import TASKS, find_task
 
 
 def config_for(task: str, data: Path, folder: Path) -> Path:
-    """The config in `folder` that trains `task` on `data`: the manual with a few settings chosen for the data, unless it is there already.
+    """Return the path of the config in `folder` that trains `task` on `data`; write it if it does not exist.
 
-    It is named after the data, and so is its run: pairs.tsv gives pairs.toml and runs/pairs.
+    It is the task's manual with a few settings chosen for the data. Config and run are named after the data: pairs.tsv gives pairs.toml
+    and runs/pairs.
     """
-    chosen = find_task(task)
-    if not chosen.data:
+    entry = find_task(task)
+    if not entry.data:
         raise ValueError(
-            f"{task} needs a config, not only data; `regard train {task} --example > {task}.toml` writes one to edit"
+            f"{task} needs a config, not only data; write one with `regard train {task} --example > {task}.toml` and edit it"
             f" ({', '.join(name for name in TASKS if find_task(name).data)} start from a file of data)"
         )
     path = folder / f"{data.stem}.toml"
     if path.exists():
-        config = read_config(path, chosen.config)
+        config = read_config(path, entry.config)
         if (path.resolve().parent / config.files()[0]).resolve() != data.resolve():
-            raise ValueError(f"{path} is there, and trains on {config.files()[0]}, not {data}; give it, rename it, or rename the data")
+            raise ValueError(
+                f"{path} exists and trains on {config.files()[0]}, not {data}; train with that config, rename it, or rename the data"
+            )
         return path
-    text = chosen.adapt(chosen.manual, data)
+    text = entry.adapt(entry.manual, data)
     text = set_key(text, "out", f"runs/{data.stem}")
     text = set_key(text, "train", os.path.relpath(data.resolve(), folder.resolve()).replace(os.sep, "/"))
     write_text(path, text)
@@ -37,11 +40,11 @@ def config_for(task: str, data: Path, folder: Path) -> Path:
 
 
 def set_key(text: str, key: str, value: str | int, after: str = "") -> str:
-    """TOML with the key's first value (behind `after`) replaced, its comment staying in its column where there is room."""
+    """Return TOML with the first value of a key (after the text `after`) replaced; its comment keeps its column if possible."""
 
-    def line(match: re.Match[str]) -> str:
+    def new_line(match: re.Match[str]) -> str:
         pair = f"{key} = {json.dumps(value, ensure_ascii=False)}"
         return f"{pair:<29} {match[1]}" if match[1] else pair
 
-    head, mark, rest = text.partition(after) if after else ("", "", text)
-    return head + mark + re.sub(rf'^{key} = (?:"[^"]*"|\S+)[ ]*(#.*)?$', line, rest, count=1, flags=re.M)
+    head, mark, tail = text.partition(after) if after else ("", "", text)
+    return head + mark + re.sub(rf'^{key} = (?:"[^"]*"|\S+)[ ]*(#.*)?$', new_line, tail, count=1, flags=re.M)

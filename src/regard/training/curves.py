@@ -1,4 +1,4 @@
-"""Scores of several models side by side as a picture. Needs matplotlib, the `pictures` extra."""
+"""Plot scores of several models. Needs matplotlib (the `pictures` extra)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def draw_by_length(models: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> Path:
-    """BLEU of each model against the length of the source, from the rows of `metrics.by_length`; SVG, PNG or PDF.
+    """Plot BLEU of each model against source length, from the rows of `metrics.by_length`; SVG, PNG or PDF.
 
-    Each point stands at the middle of its group of lengths, with a line over the lengths it holds; lengths on a log scale, because the last
-    group reaches far.
+    Each point is at the (geometric) middle of its range of lengths, with a bar over the range; lengths are on a log scale, because the last
+    range is wide.
     """
     from ..colours import HEADS, hexadecimal
     from ..plotting import blank, house_style, plain, save_figure
@@ -24,12 +24,12 @@ def draw_by_length(models: Mapping[str, Sequence[Mapping[str, Any]]], path: Path
         axes = figure.subplots()
         for (name, rows), colour in zip(models.items(), map(hexadecimal, HEADS), strict=False):
             middles = [math.sqrt(row["least"] * row["most"]) for row in rows]
-            reach = [
+            ranges = [
                 [m - row["least"] for m, row in zip(middles, rows, strict=True)],
                 [row["most"] - m for m, row in zip(middles, rows, strict=True)],
             ]
             scores = [row["bleu"] for row in rows]
-            axes.errorbar(middles, scores, xerr=reach, color=colour, lw=1.2, marker="o", ms=3, elinewidth=0.5, label=plain(name))
+            axes.errorbar(middles, scores, xerr=ranges, color=colour, lw=1.2, marker="o", ms=3, elinewidth=0.5, label=plain(name))
         axes.set(xlabel="source tokens", ylabel="BLEU, lowercased", ylim=(0, None), xscale="log")
         least, most = (end(row[key] for rows in models.values() for row in rows) for end, key in ((min, "least"), (max, "most")))
         axes.set_xticks([n for n in _TICKS if least <= n <= most], minor=False)

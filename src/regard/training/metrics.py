@@ -1,4 +1,4 @@
-"""How good are translations: BLEU and chrF as sacrebleu computes them, exact matches, and the score by source length."""
+"""Metrics of translations: BLEU and chrF computed by sacrebleu, exact matches, and scores by source length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Score:
-    """A corpus score and the signature that says how it was computed, so that others can compare."""
+    """A corpus score with sacrebleu's signature, which says how it was computed."""
 
     name: str
     value: float
@@ -17,17 +17,17 @@ class Score:
 
 
 def bleu(outputs: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a") -> Score:
-    """Corpus BLEU (Papineni et al. 2002; Post 2018, arXiv:1804.08771)."""
+    """Compute corpus BLEU (Papineni et al. 2002; Post 2018, arXiv:1804.08771)."""
     _same_length(outputs, references)
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)  # force: no advice on standard error
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)  # force: no warning about tokenised input
     value = metric.corpus_score(list(outputs), [list(references)]).score
     return Score("bleu", float(value), str(metric.get_signature()))
 
 
 def chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus chrF (Popović 2015): character n-grams, kinder to small differences of form."""
+    """Compute corpus chrF (Popović 2015), an F-score of character n-grams."""
     _same_length(outputs, references)
     from sacrebleu.metrics.chrf import CHRF
 
@@ -37,7 +37,7 @@ def chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def exact(outputs: Sequence[str], references: Sequence[str]) -> float:
-    """The share of outputs equal to their reference, in percent.
+    """Return the percentage of outputs equal to their reference.
 
     >>> exact(["a", "b"], ["a", "c"])
     50.0
@@ -48,7 +48,7 @@ def exact(outputs: Sequence[str], references: Sequence[str]) -> float:
 
 @dataclass(frozen=True)
 class LengthRow:
-    """The score of the sentences whose source has from `least` to `most` tokens."""
+    """The scores of the sentences whose source has `least` to `most` tokens."""
 
     least: int
     most: int
@@ -66,9 +66,9 @@ def by_length(
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> list[LengthRow]:
-    """BLEU and exact matches for sentences grouped by source length, in at most `rows` groups of like size.
+    """Compute BLEU and exact matches of sentences grouped by source length, in at most `rows` groups of similar size.
 
-    Equal lengths stay together, so groups may differ in size.
+    Sentences of equal length are in the same group, so groups may differ in size.
     """
     _same_length(outputs, references)
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
@@ -88,15 +88,15 @@ def by_length(
 
 
 def perplexity(loss: float) -> float:
-    """exp of a loss in nats per token; infinite where that overflows."""
+    """Return exp of a loss in nats per token; infinity where that overflows."""
     return math.exp(loss) if loss < 700 else math.inf
 
 
 def as_dict(score: Score | LengthRow) -> dict[str, object]:
-    """A score as plain values, for JSON."""
+    """Return a score as a dictionary, for JSON."""
     return asdict(score)
 
 
 def _same_length(outputs: Sequence[str], references: Sequence[str]) -> None:
     if len(outputs) != len(references):
-        raise ValueError(f"{len(outputs)} outputs but {len(references)} references; each output needs one")
+        raise ValueError(f"{len(outputs)} outputs but {len(references)} references; expected one reference for each output")

@@ -1,7 +1,7 @@
-"""A trained model ready to read texts: what every opened model offers, whatever it was trained for.
+"""The interface of a trained model with its tokenizer, the same for every task.
 
-    inputs = opened.inputs("some text")       what the model is called with
-    opened.tokens(inputs)                     the pieces these inputs are made of
+    inputs = opened.inputs("some text")       the arguments of the model
+    opened.tokens(inputs)                     the tokens of these inputs
     opened.run(opened.cut(inputs, 100))       the model's output for the first hundred of them
 
 Axes: L tokens of a text.
@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Pieces = list[list[str]] | None  # the tokens of every row of a batch
+TokenRows = list[list[str]] | None  # the tokens of every row of a batch
 
 
 class OpenedModel(ABC):
-    """A model and what it needs to read a text. Subclasses add what the model is for: `translate`, `generate`, `answer` …
+    """A model with what it needs to process a text. Subclasses add the methods of their task: `translate`, `generate`, `answer` …
 
-    limit   how many tokens it reads at once (of a story: sentences); None for any number
+    limit   the longest input in tokens (for a story: in sentences); None for no limit
     """
 
     model: nn.Module
@@ -30,30 +30,30 @@ class OpenedModel(ABC):
 
     @abstractmethod
     def inputs(self, text: str, *, target: str | None = None) -> Any:
-        """What the model is called with to read a text. `target` is what a translator is to have written; by default it translates."""
+        """Return the arguments of the model for a text. `target` is the target text of a translator; None: its own translation."""
 
     @abstractmethod
-    def tokens(self, inputs: Any) -> tuple[Pieces, Pieces]:
-        """The tokens of inputs, and of the source they are written from where there is one."""
+    def tokens(self, inputs: Any) -> tuple[TokenRows, TokenRows]:
+        """Return the tokens of inputs, and those of the source if the model is an encoder–decoder."""
 
     @abstractmethod
     def cut(self, inputs: Any, length: int) -> Any:
-        """The first `length` tokens of inputs."""
+        """Return inputs cut to their first `length` tokens."""
 
     @abstractmethod
     def length(self, inputs: Any) -> int:
-        """How many tokens inputs have."""
+        """Return the number of tokens of inputs."""
 
     @torch.no_grad()
     def run(self, inputs: Any) -> Any:
-        """The model's output for inputs."""
+        """Return the model's output for inputs."""
         if isinstance(inputs, Mapping):
             return self.model(**inputs)
         return self.model(*inputs) if isinstance(inputs, tuple) else self.model(inputs)
 
     @property
     def device(self) -> torch.device:
-        """Where the model's weights are."""
+        """The device of the model's weights."""
         return next(self.model.parameters()).device
 
 
@@ -63,16 +63,16 @@ class TokenModel(OpenedModel):
     def __init__(self, model: Any) -> None:
         self.model: Any = model
         config = getattr(model, "config", getattr(getattr(model, "bert", None), "config", None))
-        if config is not None and getattr(config, "positions", None) == "learned":  # there is no embedding for later positions
+        if config is not None and getattr(config, "positions", None) == "learned":  # there are no embeddings for later positions
             self.limit = config.context
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """Return the ids of a text."""
 
     @abstractmethod
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each token as the vocabulary stores it."""
+    def token_texts(self, ids: Sequence[int]) -> list[str]:
+        """Return each token as the vocabulary stores it."""
 
     def inputs(self, text: str, *, target: str | None = None) -> Tensor:
         ids = self.encode(text)
@@ -80,8 +80,8 @@ class TokenModel(OpenedModel):
             raise ValueError("the text has no tokens; give at least one word")
         return torch.tensor([ids], device=self.device)
 
-    def tokens(self, inputs: Tensor) -> tuple[Pieces, Pieces]:
-        return [self.pieces(inputs[0].tolist())], None
+    def tokens(self, inputs: Tensor) -> tuple[TokenRows, TokenRows]:
+        return [self.token_texts(inputs[0].tolist())], None
 
     def cut(self, inputs: Tensor, length: int) -> Tensor:
         return inputs[:, :length]
@@ -91,13 +91,13 @@ class TokenModel(OpenedModel):
 
 
 class TextGenerator(TokenModel):
-    """A language model: it continues a prompt. `stops` are the ids that end a text."""
+    """A language model that continues a prompt. `stops` are the ids that end a text."""
 
     stops: frozenset[int] = frozenset()
 
     @abstractmethod
     def text(self, prompt: str, ids: list[int], new: list[int]) -> str:
-        """The text of a prompt, whose ids are known, and of the new ids that follow it."""
+        """Return the text of a prompt, with its ids, and of the new ids after it."""
 
     def generate(
         self,
@@ -109,14 +109,14 @@ class TextGenerator(TokenModel):
         top_p: float | None = None,
         seed: int | None = None,
     ) -> str:
-        """The prompt and what follows it, up to a token that ends a text."""
+        """Return the prompt and its continuation, up to `max_new` tokens or a token that ends a text."""
         ids = self.encode(prompt)
         return self.text(prompt, ids, self.extend(ids, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))
 
     def extend(self, ids: Sequence[int], *, max_new: int, seed: int | None = None, **options: Any) -> list[int]:
-        """The ids that follow `ids`, `max_new` at most."""
+        """Return the ids generated after `ids`, at most `max_new`."""
         if not hasattr(self.model, "generate"):
-            raise ValueError(f"a {type(self.model).__name__} reads in both directions and cannot write on; use a language model")
+            raise ValueError(f"a {type(self.model).__name__} is an encoder and cannot generate text; use a language model")
         prompt = torch.tensor([list(ids)], dtype=torch.int64, device=self.device)
         generator = None if seed is None else torch.Generator(self.device).manual_seed(seed)
         out = self.model.generate(prompt, max_new=max_new, generator=generator, stop=self.stops or None, **options)
@@ -124,4 +124,4 @@ class TextGenerator(TokenModel):
         return new
 
 
-__all__ = ["OpenedModel", "Pieces", "TextGenerator", "TokenModel"]
+__all__ = ["OpenedModel", "TextGenerator", "TokenModel", "TokenRows"]

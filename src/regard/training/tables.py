@@ -1,4 +1,4 @@
-"""Config tables that several tasks share: how a vocabulary is learnt, what a Transformer is made of; and runs with one of each."""
+"""Config tables that several tasks share: options of a vocabulary and of a Transformer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT_VOCABULARY = "text.vocabulary.json"  # the file of a run with one vocabular
 
 @dataclass(frozen=True)
 class VocabularyTable:
-    """How a vocabulary is learnt: the options of `regard.text.Vocabulary.train`."""
+    """How a vocabulary is trained: the options of `regard.text.Vocabulary.train`."""
 
     kind: str = "bpe"
     size: int = 8000
@@ -25,7 +25,7 @@ class VocabularyTable:
     min_count: int = 1
 
     def learn(self, lines: Iterable[str]) -> Vocabulary:
-        """The vocabulary of some lines."""
+        """Train a vocabulary on lines."""
         return Vocabulary.train(
             lines,
             kind=cast(Kind, self.kind),
@@ -36,7 +36,7 @@ class VocabularyTable:
         )
 
     def load_or_learn(self, file: Path, lines: Iterable[str]) -> Vocabulary:
-        """The vocabulary in a run's file; learnt and written first where there is none, so that a resumed run keeps its own."""
+        """Load the vocabulary of a run; train and save it first if the file does not exist. A resumed run keeps its vocabulary."""
         if not file.exists():
             self.learn(lines).save(file)
         return Vocabulary.load(file)
@@ -44,7 +44,7 @@ class VocabularyTable:
 
 @dataclass(frozen=True)
 class TransformerTable:
-    """The shape of an encoder or decoder: the options of `regard.models.BlockConfig` that all of them have."""
+    """Options of an encoder or decoder: those of `regard.models.BlockConfig` that all tasks offer."""
 
     d_model: int = 128
     heads: int = 4
@@ -60,7 +60,7 @@ class TransformerTable:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """A config with one vocabulary and one model. Subclasses say which tables `data`, `model` and `vocabulary` are."""
+    """A config with one vocabulary and one model. Subclasses give the types of the tables `data`, `model` and `vocabulary`."""
 
     out: str
     data: Any
@@ -69,7 +69,7 @@ class TextConfig:
     vocabulary: Any = None
 
     def files(self) -> list[str]:
-        """The files of the data; paths are relative to the config file."""
+        """Return the data files; paths are relative to the config file."""
         names: list[str] = self.data.files()
         return names
 
@@ -78,7 +78,7 @@ C = TypeVar("C", bound=TextConfig)
 
 
 def load_text_run(folder: str | Path, task: str, form: type[C]) -> tuple[C, Vocabulary, Any]:
-    """The config of a run, its vocabulary, and its model with the best weights."""
+    """Load a run: its config, its vocabulary, and its model with the best weights."""
     config = run_config(folder, task, form)
     vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
     model = config.model.build(len(vocabulary))

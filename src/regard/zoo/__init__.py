@@ -1,11 +1,11 @@
-"""Models that are here: small ones of our own, shipped with their cards, and published ones the user added.
+"""Trained models: small ones shipped with the package, and published ones the user has added.
 
-    regard.zoo.names()                       what there is
-    regard.zoo.find("reader").card           what it is, from what data, how good
-    regard.zoo.open("zh-en-transformer")     ready to use: `.translate`, `.generate`, `.answer` …
+    regard.zoo.names()                       the names of all models
+    regard.zoo.find("reader").card           what it does, its training data, its scores
+    regard.zoo.open("zh-en-transformer")     the model, with `.translate`, `.generate`, `.answer` …
 
-Each shipped model is a folder here: run.json, model.safetensors (half precision), its vocabularies, card.json, and MODEL.md, which is
-the card to read. `regard models` lists them, `regard models add` adds to them.
+Each shipped model is a folder here: run.json, model.safetensors (half precision), its vocabularies, card.json, and MODEL.md, the card
+as a page. `regard models` lists the models, `regard models add` adds one.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["Card", "Entry", "entries", "find", "home", "locate", "names", "open"
 def open(
     name: str | Path | Entry, *, device: str = "cpu", task: str | None = None, loader: Literal["regard", "transformers"] = "regard"
 ) -> Any:
-    """A model by its name, path or catalog entry, its files checked against its card, ready to use.
+    """Load a model by its name, path or catalog entry, after checking its files against its card.
 
-    It opens shipped and added models, runs of every task of `regard train`, folders of `save_folder`, Hugging Face folders and .gguf files.
-    What comes back depends on what the model does: `Translations` (.translate), `LanguageModel` (.generate), `MaskedModel` (.fill),
+    It opens shipped and added models, runs of `regard train`, folders of `save_folder`, Hugging Face folders and .gguf files.
+    The type of the result depends on the task: `Translations` (.translate), `LanguageModel` (.generate), `MaskedModel` (.fill),
     `StoryReader` (.answer), `Classifier` (.classify), or `Published` weights (.generate for language models). All of them are
     `regard.training.opened.OpenedModel`: the model itself (.model), a text as its inputs (.inputs), the tokens of inputs (.tokens).
 
-    task    refuse what is not a run of this task
-    loader  who reads a Hugging Face folder: "regard", our own models; "transformers", exactly the model transformers runs
+    task    raise an error if it is not a run of this task
+    loader  for a Hugging Face folder: "regard" loads it as a `Gpt` or `Bert`, "transformers" as a model of transformers
 
     >>> open("shakespeare").generate("ROMEO:", max_new=0)
     'ROMEO:'
@@ -41,7 +41,7 @@ def open(
         from ..training.tasks import find_task
 
         return find_task(kind).open(path, device=device)
-    if loader == "transformers" and not _is_ours(path):
+    if loader == "transformers" and not _only_regard(path):
         from .transformers_model import TransformersModel
 
         return TransformersModel.open(path, device=device)
@@ -50,6 +50,6 @@ def open(
     return Published.open(path, device=device)
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether our own models wrote it, or only they read it."""
+def _only_regard(path: Path) -> bool:
+    """Return whether transformers cannot load it: a .gguf file or a folder of `save_folder`."""
     return path.suffix == ".gguf" or "regard" in json.loads((path / "config.json").read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""A model's card: what it is, where it comes from, how good it is, and the hashes of its files.
+"""A model's card: what it does, its origin, its scores, and the hashes of its files.
 
-`card.json` is the card; `MODEL.md` beside it is the same for people to read, written from it.
+`card.json` is the card; `MODEL.md` is the same as a page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAGE = "MODEL.md"
 
 @dataclass(frozen=True)
 class Data:
-    """What a model was trained on."""
+    """A data set a model was trained on."""
 
     name: str
     licence: str
@@ -28,11 +28,13 @@ class Data:
 
 @dataclass(frozen=True)
 class Card:
-    """task     translation, lm, reader, classify or mlm (ours); encoder or other (published weights that are not language models)
-    languages   what it reads, then, for a translator, what it writes
-    command     how to train it again, a line each
-    scores      test set → what `regard evaluate --json` said of these very weights
-    files       name → sha256, of every file the model is read from
+    """The description of a model.
+
+    task        of a run: translation, lm, reader, classify or mlm; of published weights: lm, encoder or other
+    languages   the input language, then, for a translator, the output language
+    command     the commands that train it, one per line
+    scores      test set → the output of `regard evaluate --json` on these weights
+    files       name → sha256 of every file of the model
     """
 
     name: str
@@ -51,16 +53,16 @@ class Card:
 
     @classmethod
     def read(cls, folder: Path) -> Card | None:
-        """The card in a folder, if it has one."""
+        """Read the card in a folder; None if it has none."""
         file = folder / FILE
         if not file.is_file():
             return None
         try:
-            given = json.loads(file.read_text(encoding="utf-8"))
-            given["data"] = tuple(Data(**item) for item in given.get("data", ()))
-            tuples = {name: tuple(given.get(name, ())) for name in ("languages", "command", "limits")}
-            known = {field.name for field in dataclasses.fields(cls)}  # a card of a later version may say more
-            return cls(**{name: value for name, value in {**given, **tuples}.items() if name in known})
+            fields = json.loads(file.read_text(encoding="utf-8"))
+            fields["data"] = tuple(Data(**item) for item in fields.get("data", ()))
+            tuples = {name: tuple(fields.get(name, ())) for name in ("languages", "command", "limits")}
+            known = {field.name for field in dataclasses.fields(cls)}  # a card of a later version may have more fields
+            return cls(**{name: value for name, value in {**fields, **tuples}.items() if name in known})
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{file} is damaged ({error}); remove the folder and add the model again, or install regard again") from error
 
@@ -68,21 +70,21 @@ class Card:
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     def check(self, folder: Path) -> None:
-        """Make sure that every file of the model is the one the card was written for."""
-        for name, wanted in self.files.items():
+        """Raise ValueError if a file of the model is missing or does not have the hash of the card."""
+        for name, expected in self.files.items():
             file = folder / name
             if not file.is_file():
-                raise ValueError(f"{file} is missing; {self._again()}")
-            found = sha256(file)
-            if found != wanted:
-                differs = f"its sha256 is {found[:12]}…, its card says {wanted[:12]}…"
-                raise ValueError(f"{file} ({file.stat().st_size:,} bytes) is damaged or was changed: {differs}; {self._again()}")
+                raise ValueError(f"{file} is missing; {self._repair_hint()}")
+            actual = sha256(file)
+            if actual != expected:
+                differs = f"its sha256 is {actual[:12]}…, its card says {expected[:12]}…"
+                raise ValueError(f"{file} ({file.stat().st_size:,} bytes) is damaged or was changed: {differs}; {self._repair_hint()}")
 
-    def _again(self) -> str:
+    def _repair_hint(self) -> str:
         return f"run `regard models remove {self.name}` and add it again" if self.comes_from else "install regard again"
 
     def headline(self) -> str:
-        """The first score in few words.
+        """Return the first score as a short text.
 
         >>> Card("x", "lm", "", {}, scores={"the last tenth": {"loss": 1.8, "perplexity": 6.05}}).headline()
         'loss 1.800 (the last tenth)'
@@ -92,7 +94,7 @@ class Card:
         return ""
 
     def bleu(self) -> float:
-        """The first BLEU the card reports, −1 if none: how translators of the same language are ranked."""
+        """Return the first BLEU of the card, −1 if it has none; translators of the same language are ranked by it."""
         for result in self.scores.values():
             for score in result.get("scores", ()):
                 if score["name"] == "bleu":
@@ -101,7 +103,7 @@ class Card:
 
 
 def first_score(result: dict[str, Any]) -> str:
-    """What counts most of an evaluation."""
+    """Return the main score of an evaluation as a short text."""
     if "scores" in result:
         return f"BLEU {result['scores'][0]['value']:.1f}"
     if "answers" in result:
@@ -111,17 +113,18 @@ def first_score(result: dict[str, Any]) -> str:
 
 
 def sha256(file: Path) -> str:
+    """Return the SHA-256 hash of a file."""
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """name → sha256 of files in a folder, sorted by name."""
+    """Return name → sha256 of files in a folder, sorted by name."""
     return {name: sha256(folder / name) for name in sorted(names)}
 
 
 def markdown(card: Card) -> str:
-    """The card as a page."""
+    """Return the card as a Markdown page."""
     lines = [f"# {card.name}", "", card.about, ""]
     facts = [
         ("Task", card.task),
@@ -147,7 +150,7 @@ def markdown(card: Card) -> str:
 
 
 def _scores(label: str, result: dict[str, Any]) -> list[str]:
-    """An evaluation as a table, and for translations one by length of the source."""
+    """Return an evaluation as a table, and for translations a second one by source length."""
     rows = [(score["name"], f"{score['value']:.2f}", score["signature"]) for score in result.get("scores", ())]
     for name, value in result.items():
         if isinstance(value, int | float):
@@ -161,5 +164,5 @@ def _scores(label: str, result: dict[str, Any]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Text inside a table: a bar would end its cell."""
+    """Escape bars, which would end the cell of a table."""
     return text.replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""The catalog of models: those shipped in this package, those the user added, and paths to any other."""
+"""The catalog of models: those shipped in this package, those the user has added, and any other by path."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SHIPPED = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Entry:
-    """A model that can be opened: a folder, or a .gguf file. What a path points to has a card only if there is one beside it."""
+    """A model that can be opened: a folder or a .gguf file. A model given by its path may have no card."""
 
     name: str
     path: Path
     origin: Literal["shipped", "added", "given"]
     card: Card | None
-    trouble: str = ""  # why the card cannot be read
+    trouble: str = ""  # the error if the card cannot be read
 
     @property
     def folder(self) -> Path:
@@ -34,7 +34,7 @@ class Entry:
         return self.path.stat().st_size if self.path.is_file() else sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
 
     def check(self) -> Entry:
-        """Make sure the files are those of the card."""
+        """Raise ValueError if the files do not have the hashes of the card; return the entry."""
         if self.trouble:
             raise ValueError(self.trouble)
         if self.card is not None:
@@ -43,9 +43,9 @@ class Entry:
 
 
 def home() -> Path:
-    """Where added models are kept: $REGARD_HOME, or the place this system has for a user's data."""
-    if given := os.environ.get("REGARD_HOME"):
-        return Path(given).expanduser() / "models"
+    """Return the folder of added models: in $REGARD_HOME, or in the system's folder for user data."""
+    if directory := os.environ.get("REGARD_HOME"):
+        return Path(directory).expanduser() / "models"
     if sys.platform == "darwin":
         base = Path("~/Library/Application Support")
     elif sys.platform == "win32":
@@ -56,8 +56,8 @@ def home() -> Path:
 
 
 def entries() -> list[Entry]:
-    """Every model shipped or added, in that order, each by name."""
-    found = []
+    """Return the shipped models, then the added ones, each sorted by name."""
+    models = []
     for origin, root in (("shipped", SHIPPED), ("added", home())):
         folders = sorted(root.iterdir()) if root.is_dir() else []
         for folder in folders:
@@ -67,19 +67,19 @@ def entries() -> list[Entry]:
                 card, trouble = Card.read(folder), ""
             except ValueError as error:  # one damaged model must not hide the others
                 card, trouble = None, str(error)
-            found.append(Entry(folder.name, weights_in(folder), origin, card, trouble))  # type: ignore[arg-type]
-    return found
+            models.append(Entry(folder.name, weights_in(folder), origin, card, trouble))  # type: ignore[arg-type]
+    return models
 
 
 def names() -> list[str]:
-    """The names `find` and `open` know, shipped ones first."""
+    """Return the names of all models, the shipped ones first."""
     return [entry.name for entry in entries()]
 
 
 def find(name: str | Path) -> Entry:
-    """The model called `name`; else the run folder, Hugging Face folder or .gguf file it is the path of.
+    """Return the model called `name`, or the run folder, Hugging Face folder or .gguf file at that path.
 
-    A name goes before a path of the same spelling; write ./name for the path.
+    If a model and a path have the same name, the model is returned; write ./name for the path.
     """
     known = entries()
     for entry in known:
@@ -94,43 +94,43 @@ def find(name: str | Path) -> Entry:
         raise ValueError(f"{path} is not a model: it has no run.json (a run of `regard train`) and no config.json (a Hugging Face folder)")
     if path.is_file():
         raise ValueError(f"{path} is not a model: give a folder, or a .gguf file")
-    near = difflib.get_close_matches(str(name), [entry.name for entry in known], n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    similar = difflib.get_close_matches(str(name), [entry.name for entry in known], n=1)
+    hint = f"did you mean {similar[0]!r}? " if similar else ""
     raise ValueError(f"there is no model {str(name)!r} and no such path; {hint}there are {listed(known)}; or give a folder or a .gguf file")
 
 
 def listed(known: list[Entry]) -> str:
-    """The models there are, as a phrase."""
+    """Return the names of models by origin, for error messages."""
     parts = []
     for origin in ("shipped", "added"):
-        if found := [entry.name for entry in known if entry.origin == origin]:
-            parts.append(f"{origin}: {', '.join(found)}")
+        if matching := [entry.name for entry in known if entry.origin == origin]:
+            parts.append(f"{origin}: {', '.join(matching)}")
     return "; ".join(parts) or "none, shipped or added"
 
 
 def locate(name: str | Path) -> Path:
-    """The path of a model whose files were checked against its card."""
+    """Return the path of a model, after checking its files against its card."""
     return find(name).check().path
 
 
 def translator(language: str) -> Entry:
-    """The shipped or added model that translates from a language; of several, the one with the highest BLEU on its card."""
+    """Return the model that translates from a language; of several, the one with the highest BLEU on its card."""
     known = entries()
-    able = [e for e in known if e.card is not None and e.card.task == "translation" and e.card.languages[:1] == (language,)]
-    if not able:
-        read = sorted({e.card.languages[0] for e in known if e.card is not None and e.card.task == "translation" and e.card.languages})
-        languages = f"they translate from {', '.join(read)}" if read else "none of them translates"
+    translators = [e for e in known if e.card is not None and e.card.task == "translation" and e.card.languages[:1] == (language,)]
+    if not translators:
+        sources = sorted({e.card.languages[0] for e in known if e.card is not None and e.card.task == "translation" and e.card.languages})
+        languages = f"they translate from {', '.join(sources)}" if sources else "none of them translates"
         raise ValueError(f"there is no model that translates from {language!r} ({listed(known)}; {languages}); give one with --model")
-    return max(able, key=lambda e: e.card.bleu() if e.card else -1.0)
+    return max(translators, key=lambda e: e.card.bleu() if e.card else -1.0)
 
 
 def weights_in(folder: Path) -> Path:
-    """What a model's folder is opened by: its .gguf file if that is what it holds, else the folder."""
+    """Return the .gguf file in a model's folder, or the folder if there is none."""
     return next(iter(sorted(folder.glob("*.gguf"))), folder)
 
 
 def task_of(path: Path) -> str:
-    """What a run's folder was trained for; "" for other models."""
+    """Return the task of a run's folder; "" for other models."""
     file = path / "run.json"
     if not file.is_file():
         return ""

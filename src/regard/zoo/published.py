@@ -1,4 +1,4 @@
-"""Published weights with their tokenizer: a Hugging Face folder or a .gguf file, read by our models."""
+"""Published weights with their tokenizer: a Hugging Face folder or a .gguf file, loaded as a `Gpt` or `Bert`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Published(TextGenerator):
-    """A `Gpt` or `Bert` with the tokenizer it was published with; text in, text or vectors out."""
+    """A `Gpt` or `Bert` with the tokenizer it was published with."""
 
     def __init__(self, model: Gpt | Bert, tokenizer: Tokenizer, stops: Collection[int] = ()) -> None:
         super().__init__(model)
@@ -27,7 +27,7 @@ class Published(TextGenerator):
 
     @classmethod
     def open(cls, path: str | Path, *, device: str = "cpu") -> Published:
-        """Read a .gguf file, or a folder with config.json, safetensors and tokenizer.json."""
+        """Load a .gguf file, or a folder with config.json, safetensors and tokenizer.json."""
         path = Path(path)
         opened = cls._gguf(path, device) if path.suffix == ".gguf" else cls._folder(path, device)
         opened.model.eval()
@@ -35,13 +35,13 @@ class Published(TextGenerator):
 
     @classmethod
     def _gguf(cls, path: Path, device: str) -> Published:
-        from ..models.gguf_file import read_gguf
         from ..models.gpt import Gpt
-        from ..models.loading import assemble
+        from ..models.model_folder import build_from_tensors
+        from ..models.published.gguf_file import read_gguf
 
-        config, recipes, file = read_gguf(path)
-        tokenizer, ends = file.tokenizer()
-        return cls(assemble(lambda: Gpt(config), recipes, file, (), torch.float32, device), tokenizer, ends)
+        config, tensor_map, file = read_gguf(path)
+        tokenizer, stops = file.tokenizer()
+        return cls(build_from_tensors(lambda: Gpt(config), tensor_map, file, (), torch.float32, device), tokenizer, stops)
 
     @classmethod
     def _folder(cls, path: Path, device: str) -> Published:
@@ -49,7 +49,7 @@ class Published(TextGenerator):
         from ..models.gpt import Gpt
 
         if not (path / "tokenizer.json").is_file():
-            raise ValueError(f"{path} has no tokenizer.json, so it cannot be given a text; save its tokenizer there")
+            raise ValueError(f"{path} has no tokenizer.json, so it cannot process a text; save its tokenizer there")
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
         kind = Bert if (config.get("model_type") == "bert" or config.get("regard") == "Bert") else Gpt
         model = kind.from_folder(path, device=device)
@@ -58,14 +58,14 @@ class Published(TextGenerator):
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        ends = config.get("eos_token_id")
-        return cls(model, tokenizer, ends if isinstance(ends, list) else [] if ends is None else [ends])
+        stops = config.get("eos_token_id")
+        return cls(model, tokenizer, stops if isinstance(stops, list) else [] if stops is None else [stops])
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text).ids
         return ids
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def token_texts(self, ids: Sequence[int]) -> list[str]:
         return [str(self.tokenizer.id_to_token(i)) for i in ids]
 
     def text(self, prompt: str, ids: list[int], new: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""A Hugging Face folder as transformers itself opens and runs it, of any architecture that reads text."""
+"""A Hugging Face folder loaded and run by transformers, of any architecture that takes text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..training.opened import OpenedModel, Pieces
+from ..training.opened import OpenedModel, TokenRows
 
 
 class TransformersModel(OpenedModel):
-    """A transformers model with its tokenizer; its inputs are the dictionary it is called with."""
+    """A transformers model with its tokenizer; `inputs` is the dictionary of its keyword arguments."""
 
     def __init__(self, model: nn.Module, tokenizer: Any, config: Any) -> None:
         self.model, self.tokenizer, self.config = model, tokenizer, config
@@ -22,11 +22,11 @@ class TransformersModel(OpenedModel):
 
     @classmethod
     def open(cls, path: Path, *, device: str = "cpu") -> TransformersModel:
-        """Read a folder with config.json, safetensors and a tokenizer; nothing is downloaded."""
+        """Load a folder with config.json, safetensors and a tokenizer; nothing is downloaded."""
         try:
             import transformers
         except ImportError as error:
-            raise ValueError(f"{path} is a transformers model: pip install transformers to open it") from error
+            raise ValueError(f"{path} needs the transformers package: pip install transformers") from error
         config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
         names = config.architectures or ()
         kind = next((getattr(transformers, name) for name in names if hasattr(transformers, name)), transformers.AutoModel)
@@ -34,7 +34,7 @@ class TransformersModel(OpenedModel):
             tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
         except (OSError, ValueError, KeyError) as error:
             raise ValueError(
-                f"{path} has no tokenizer, so it cannot be given a text; for images or sound use `with regard.watch(model)` in Python"
+                f"{path} has no tokenizer, so it cannot process a text; for images or sound use `with regard.watch(model)` in Python"
             ) from error
         with _no_progress_bar(transformers.utils.logging):
             model = kind.from_pretrained(path, local_files_only=True).to(device).eval()
@@ -44,25 +44,25 @@ class TransformersModel(OpenedModel):
         inputs = dict(self.tokenizer(text, return_tensors="pt", truncation=False).to(self.device))
         if self.config.is_encoder_decoder:
             if target:
-                written = self.tokenizer(text_target=target, return_tensors="pt").input_ids.to(self.device)
+                target_ids = self.tokenizer(text_target=target, return_tensors="pt").input_ids.to(self.device)
             else:
                 model: Any = self.model
-                written = model.generate(**inputs, max_new_tokens=64, do_sample=False)
-            inputs["decoder_input_ids"] = written
+                target_ids = model.generate(**inputs, max_new_tokens=64, do_sample=False)
+            inputs["decoder_input_ids"] = target_ids
         return inputs
 
-    def tokens(self, inputs: dict[str, Tensor]) -> tuple[Pieces, Pieces]:
+    def tokens(self, inputs: dict[str, Tensor]) -> tuple[TokenRows, TokenRows]:
         if self.config.is_encoder_decoder:
-            return self._pieces(inputs["decoder_input_ids"]), self._pieces(inputs["input_ids"])
-        return self._pieces(inputs["input_ids"]), None
+            return self._token_texts(inputs["decoder_input_ids"]), self._token_texts(inputs["input_ids"])
+        return self._token_texts(inputs["input_ids"]), None
 
-    def _pieces(self, ids: Tensor) -> list[list[str]]:
+    def _token_texts(self, ids: Tensor) -> list[list[str]]:
         return [self.tokenizer.convert_ids_to_tokens(row) for row in ids.tolist()]
 
     def cut(self, inputs: dict[str, Tensor], length: int) -> dict[str, Tensor]:
-        """The first `length` tokens of input_ids and of whatever goes with them; what a decoder has written stays."""
-        whole = inputs["input_ids"].shape[1]
-        return {k: v[:, :length] if isinstance(v, Tensor) and v.dim() == 2 and v.shape[1] == whole else v for k, v in inputs.items()}
+        """Return inputs with input_ids, and tensors of the same length, cut to `length`; decoder_input_ids are not cut."""
+        full = inputs["input_ids"].shape[1]
+        return {k: v[:, :length] if isinstance(v, Tensor) and v.dim() == 2 and v.shape[1] == full else v for k, v in inputs.items()}
 
     def length(self, inputs: dict[str, Tensor]) -> int:
         return int(inputs["input_ids"].shape[1])
@@ -70,11 +70,11 @@ class TransformersModel(OpenedModel):
 
 @contextmanager
 def _no_progress_bar(logging: Any) -> Iterator[None]:
-    """Without the bar transformers draws while it loads."""
-    shown = logging.is_progress_bar_enabled()
+    """Within this context, transformers shows no progress bar while it loads."""
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()

@@ -54,10 +54,10 @@ def test_what_is_counted_is_what_is_loaded(config: dict[str, Any]) -> None:
 
 
 def test_what_is_counted_of_bert_is_what_is_loaded() -> None:
-    ours, recipes = bert_from_config(BERT, ("bert.pooler.dense.weight", "cls.predictions.transform.dense.weight"))
+    ours, tensor_map = bert_from_config(BERT, ("bert.pooler.dense.weight", "cls.predictions.transform.dense.weight"))
     assert ours.pooled
     assert ours.masked
-    assert recipes["pooler.weight"].sources == ("bert.pooler.dense.weight",)
+    assert tensor_map["pooler.weight"].names == ("bert.pooler.dense.weight",)
     bare, _ = bert_from_config(BERT, ("pooler.dense.weight",))
     with torch.device("meta"):
         model = Bert(bare)
@@ -67,7 +67,7 @@ def test_what_is_counted_of_bert_is_what_is_loaded() -> None:
 def test_a_cost_assumes_sizes_and_weights_do_not() -> None:
     config = {"model_type": "llama"}
     assert architecture_from_config(config).width == 4096
-    with pytest.raises(ConfigError, match="lacks 'num_hidden_layers', which says how large the model is"):
+    with pytest.raises(ConfigError, match="lacks 'num_hidden_layers', a size of the model"):
         gpt_from_config(config, ())
     assert gpt_from_config({"model_type": "llama", **SIZES}, ())[0].context == 2048  # no size of a tensor
 
@@ -103,10 +103,13 @@ def test_mistral_with_layer_types_alternates(tmp_path: Path) -> None:
     [
         ({"model_type": "llama", **SIZES, "rms_norm_epz": 1e-6}, "unknown field 'rms_norm_epz'; did you mean 'rms_norm_eps'?"),
         ({"model_type": "llama", **SIZES, "rms_norm_eps": "small"}, "field 'rms_norm_eps' is 'small'; expected a number, 0 or more"),
-        ({"model_type": "llama", **SIZES, "rope_scaling": "linear"}, "field 'rope_scaling' is 'linear'; expected an object"),
-        ({"model_type": "llama", **SIZES, "rope_scaling": {"type": "linear"}}, "lacks 'factor', which says by how much"),
-        ({"model_type": "qwen2", **SIZES, "use_sliding_window": True, "layer_types": ["x"] * 3}, "names 'x'; expected full_attention"),
-        ({**GPT2, "activation_function": "silu"}, "activation_function 'silu'; gelu, gelu_new, gelu_pytorch_tanh, relu are read"),
+        ({"model_type": "llama", **SIZES, "rope_scaling": "linear"}, "field 'rope_scaling' is 'linear'; expected a JSON object"),
+        (
+            {"model_type": "llama", **SIZES, "rope_scaling": {"type": "linear"}},
+            "lacks 'factor'; use the config.json published with the weights",
+        ),
+        ({"model_type": "qwen2", **SIZES, "use_sliding_window": True, "layer_types": ["x"] * 3}, "has 'x'; expected full_attention"),
+        ({**GPT2, "activation_function": "silu"}, "activation_function 'silu'; expected one of gelu, gelu_new, gelu_pytorch_tanh, relu"),
         ({**GPT2, "scale_attn_by_inverse_layer_idx": True}, "sets scale_attn_by_inverse_layer_idx"),
         ({**GPT2, "add_cross_attention": True}, "field 'add_cross_attention' is true"),
         ({**GPT2, "n_head": 5}, "width 32 does not divide into 5 heads"),
@@ -121,7 +124,7 @@ def test_what_cannot_be_loaded_is_named(config: dict[str, Any], message: str) ->
     ("change", "message"),
     [
         ({"is_decoder": True}, "field 'is_decoder' is true; expected false: of the bert family only the encoder is read"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'; only 'absolute' is read"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'; expected 'absolute'"),
         ({"max_position_embeddings": None}, "config.json lacks 'max_position_embeddings'"),
     ],
 )
@@ -138,7 +141,7 @@ def test_fields_tell_what_the_file_states_from_what_is_assumed() -> None:
 
 def test_files_that_are_no_config_are_named(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    for content, message in (("{", "is not JSON"), ("[1]", "holds a list; expected an object")):
+    for content, message in (("{", "is not JSON"), ("[1]", "holds a list; expected a JSON object")):
         path.write_text(content)
         with pytest.raises(ConfigError, match=message):
             read_json(path)

@@ -134,11 +134,11 @@ def test_bfloat16_trains(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": 0}, "give steps or epochs"),
+        ({"steps": 0}, "steps and epochs are both 0"),
         ({"steps": 0, "epochs": 2, "schedule": "cosine"}, "cosine"),
         ({"average": 5, "keep": 2}, "only 2 checkpoints are kept"),
         ({"smoothing": 1.0}, "smoothing is 1.0"),
-        ({"accumulate": 0}, "accumulate is 0; it must be at least 1"),
+        ({"accumulate": 0}, "accumulate is 0; expected 1 or more"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(change, message):
@@ -147,7 +147,7 @@ def test_settings_that_cannot_work_are_refused(change, message):
 
 
 def test_an_unknown_metric_and_an_empty_task_are_named(tmp_path):
-    with pytest.raises(ValueError, match="metric is 'bleu' but this task measures loss"):
+    with pytest.raises(ValueError, match="metric is 'bleu'; expected one of this task's metrics: loss"):
         train(Line(), replace(SETTINGS, metric="bleu"), tmp_path / "a")
     with pytest.raises(ValueError, match="no batches"):
         train(Line(sizes=()), SETTINGS, tmp_path / "b")

@@ -63,7 +63,7 @@ def from_saved(saved: Mapping[str, Any], name: str = "") -> Architecture:
     """Return the architecture of a config.json that a model's `save_folder` wrote."""
     from regard.models.bert import BertConfig
     from regard.models.gpt import GptConfig
-    from regard.models.loading import config_from_dict
+    from regard.models.model_folder import config_from_dict
     from regard.models.transformer import TransformerConfig
 
     kinds: dict[str, Any] = {"Gpt": GptConfig, "Bert": BertConfig, "BertClassifier": BertConfig, "Transformer": TransformerConfig}

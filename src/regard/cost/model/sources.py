@@ -72,7 +72,7 @@ def find(source: str | Path) -> tuple[Architecture, StoredWeights | None]:
 
 
 def _gguf_architecture(path: Path) -> Architecture:
-    from regard.models.gguf_file import read_gguf
+    from regard.models.published.gguf_file import read_gguf
 
     try:
         config = read_gguf(path)[0]

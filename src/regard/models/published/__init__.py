@@ -1,4 +1,4 @@
-"""Published models: what their config.json says and what their tensors are called, each family described once.
+"""Published models: the fields of their config.json and the names of their tensors, each family described once.
 
-`regard.cost` counts what every family costs; `Gpt` and `Bert` read the weights of those that have a loader.
+`regard.cost` counts the costs of every family; `Gpt` and `Bert` load the weights of those that have a loader.
 """

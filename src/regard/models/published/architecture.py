@@ -1,4 +1,4 @@
-"""The shape of a transformer in one vocabulary, whatever family it comes from."""
+"""`Architecture`: the sizes and options of a transformer, in the same terms for every family."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MLP_BIASES = frozenset({"up", "down"})
 
 
 class ConfigError(ValueError):
-    """A config that cannot be read: which field, what was given, what was expected."""
+    """An invalid config; the message names the field, its value and what was expected."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything a cost depends on. Only the first five have no default; the rest are the plainest decoder.
+    """The sizes and options of a transformer that its costs depend on. The defaults describe a plain decoder.
 
     >>> tiny = Architecture("tiny", layers=2, width=8, heads=2, vocabulary=11)
     >>> tiny.head_dim, tiny.kv_heads, tiny.mlp_width, tiny.windows
@@ -33,7 +33,7 @@ class Architecture:
     """
 
     name: str
-    layers: int  # of the only stack, or of the decoder when there is an encoder too
+    layers: int  # of the decoder, if there is an encoder too
     width: int
     heads: int
     vocabulary: int
@@ -43,54 +43,55 @@ class Architecture:
     head_dim: int = 0  # of queries and keys; 0: width / heads
     value_dim: int = 0  # of values; 0: head_dim
     mlp_width: int = 0  # 0: 4 · width
-    gated: bool = False  # gate and up side by side, multiplied
+    gated: bool = False  # two up-projections, multiplied (SwiGLU)
     activation: str = "gelu"
     biases: frozenset[str] = frozenset()
 
-    norm: Literal["layer", "gain", "none"] = "layer"  # gain and bias · gain alone (RMSNorm) · nothing learned
-    norms: int = 2  # in each layer, each of the model's width
-    norm_place: Literal["before", "after", "branch", "both"] = "before"  # a part · the sum · what a part adds · a part and what it adds
+    norm: Literal["layer", "gain", "none"] = "layer"  # LayerNorm · RMSNorm (gain only) · without parameters
+    norms: int = 2  # per layer
+    # Before a sublayer (pre-norm) · after the residual sum (post-norm) · on a sublayer's output · before it and on its output.
+    norm_place: Literal["before", "after", "branch", "both"] = "before"
     final_norm: bool = True
     embedding_norm: bool = False
-    query_key_norm: Literal["none", "head", "width"] = "none"  # one vector for all heads · one that spans the heads
+    query_key_norm: Literal["none", "head", "width"] = "none"  # one gain of head_dim for all heads · one of heads · head_dim
 
     position: Literal["learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "learned"
     positions: int = 0  # rows of a learned table
-    relative_buckets: int = 0  # rows of a learned bias table, one column a head, one table a stack
+    relative_buckets: int = 0  # rows of the learned bias table (a column per head); one table per stack
     token_types: int = 0
     embedding_width: int = 0  # 0: width
-    # A matrix between the two widths: before the layers, or (OPT) before and after them with the positions added between.
+    # A projection between the two widths: before the layers, or (OPT) before and after them.
     embedding_projection: Literal["none", "in", "both"] = "none"
-    tied: bool = True  # the unembedding is the embedding's transpose
+    tied: bool = True  # the output projection shares the embedding's weights
     head: Literal["language", "masked", "none"] = "language"
     pooler: bool = False
     causal: bool = True
 
-    shared_layers: int = 0  # how many layers own weights, the others borrowing them; 0: all
-    windows: tuple[int | None, ...] = ()  # a layer: how many tokens a token sees, itself included; (): all see all
-    sinks: bool = False  # one learned logit a head that takes weight and gives nothing
+    shared_layers: int = 0  # number of layers with weights of their own, which the others share (ALBERT); 0: all
+    windows: tuple[int | None, ...] = ()  # per layer: the sliding window, the token itself included, or None; (): no windows
+    sinks: bool = False  # a learned logit per head in the softmax denominator
 
     experts: int = 0
     active_experts: int = 0
     expert_width: int = 0
-    shared_width: int = 0  # of the MLP every token passes beside its experts
+    shared_width: int = 0  # width of the MLP every token passes in addition to its experts
     shared_gate: bool = False
-    dense_layers: int = 0  # layers with a plain MLP in a model of experts
+    dense_layers: int = 0  # layers with a plain MLP in a mixture of experts
 
-    kv_rank: int = 0  # latent attention: keys and values are made from this many numbers a token
+    kv_rank: int = 0  # latent attention: width of the vector keys and values are computed from
     query_rank: int = 0
-    rope_dim: int = 0  # part of head_dim that carries the position; one for all heads
+    rope_dim: int = 0  # the part of head_dim with rotary positions; shared by all heads
 
-    encoder_layers: int = 0  # then every decoder layer also attends to the encoder
+    encoder_layers: int = 0  # if > 0, every decoder layer has cross-attention
     source_vocabulary: int = 0  # 0: the encoder and the decoder share one table
 
-    # How it is computed: of no matter for parameters and FLOPs, only for what stands in memory meanwhile.
-    joined_projection: bool = False  # one matrix makes query, key and value, and its output is kept whole
-    wide_softmax: bool = False  # dense attention takes its softmax in float32 whatever the dtype
+    # How it is computed, which matters for the peak of memory only, not for parameters and FLOPs.
+    joined_projection: bool = False  # one matrix for query, key and value, whose output is kept in one piece
+    wide_softmax: bool = False  # dense attention computes its softmax in float32 in any dtype
     softcap: bool = False  # the scores pass a tanh
-    held_embeddings: int = 0  # sums of embeddings that stay alive to the end
+    held_embeddings: int = 0  # sums of embeddings kept in memory until the end
 
-    notes: tuple[str, ...] = ()  # what a reader of the counts should know
+    notes: tuple[str, ...] = ()  # remarks shown with the counts
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -114,13 +115,13 @@ class Architecture:
         if self.heads % self.kv_heads:
             raise ConfigError(f"{self.heads} heads cannot share {self.kv_heads} key-value heads; expected a divisor of {self.heads}")
         if len(self.windows) != self.layers:
-            raise ConfigError(f"windows names {len(self.windows)} layers, the model has {self.layers}")
+            raise ConfigError(f"windows has {len(self.windows)} entries; expected one for each of the {self.layers} layers")
         if self.experts and not (0 < self.active_experts <= self.experts and self.expert_width):
             raise ConfigError(f"{self.experts} experts need active_experts (1 to {self.experts}) and expert_width")
         if self.dense_layers > self.layers:
             raise ConfigError(f"dense_layers is {self.dense_layers}; the model has only {self.layers} layers")
         if unknown := self.biases - BIASES:
-            raise ConfigError(f"biases names {', '.join(sorted(unknown))}; expected some of {', '.join(sorted(BIASES))}")
+            raise ConfigError(f"biases has {', '.join(sorted(unknown))}; expected some of {', '.join(sorted(BIASES))}")
 
     def _default(self, name: str, value: object) -> None:
         if not getattr(self, name):
@@ -128,11 +129,11 @@ class Architecture:
 
     @property
     def nope_dim(self) -> int:
-        """The part of a latent head's key that does not carry the position."""
+        """The part of head_dim without rotary positions, in latent attention."""
         return self.head_dim - self.rope_dim
 
     def textbook(self) -> Architecture:
-        """The same model as the textbooks count it: weight matrices only, embedding and unembedding apart."""
+        """Return the model as textbooks count it: weight matrices only, with embedding and output projection untied."""
         return dataclasses.replace(
             self,
             biases=frozenset(),
@@ -148,30 +149,30 @@ class Architecture:
 
     @classmethod
     def of(cls, config: object, name: str = "model") -> Architecture:
-        """From any mapping or object with these field names; fields it does not have keep their defaults.
+        """Build it from a mapping or object with these field names; fields it does not have keep their defaults.
 
         >>> Architecture.of({"layers": 2, "width": 8, "heads": 2, "vocabulary": 11}).layers
         2
         """
         fields = {field.name for field in dataclasses.fields(cls)}
         if isinstance(config, Mapping):
-            given: dict[str, Any] = dict(config)
-            for key in given:
+            options: dict[str, Any] = dict(config)
+            for key in options:
                 if key not in fields:
                     raise ConfigError(f"unknown field {key!r}{nearest(key, fields)}")
         else:
-            given = {field: getattr(config, field) for field in fields if hasattr(config, field)}
-        missing = [field for field in ("layers", "width", "heads", "vocabulary") if field not in given]
+            options = {field: getattr(config, field) for field in fields if hasattr(config, field)}
+        missing = [field for field in ("layers", "width", "heads", "vocabulary") if field not in options]
         if missing:
             raise ConfigError(f"missing {', '.join(missing)}; expected at least layers, width, heads and vocabulary")
         for field in ("biases", "windows"):
-            if field in given:
-                given[field] = (frozenset if field == "biases" else tuple)(given[field])
-        return cls(**{"name": name, **given})
+            if field in options:
+                options[field] = (frozenset if field == "biases" else tuple)(options[field])
+        return cls(**{"name": name, **options})
 
 
 def nearest(word: str, known: object) -> str:
-    """The end of an error message: "; did you mean …?" when something known is close."""
+    """Return the end of an error message: "; did you mean …?" if a known word is similar, else ""."""
     assert isinstance(known, (set, frozenset, list, tuple, dict))
     close = difflib.get_close_matches(word, [str(k) for k in known], n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -1,4 +1,4 @@
-"""Fields that most decoder families share under one name."""
+"""Fields of config.json that most decoder families have in common."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLIDING: dict[str, Any] = {"sliding_window": None, "layer_types": None}
 def defaults(
     vocab_size: int, hidden_size: int, intermediate_size: int, num_hidden_layers: int, num_attention_heads: int, **others: Any
 ) -> dict[str, Any]:
-    """The fields every modern family has, with its own defaults."""
+    """Return the fields that all families since Llama have, with the defaults of one family."""
     return {
         "vocab_size": vocab_size,
         "hidden_size": hidden_size,
@@ -33,7 +33,7 @@ def defaults(
 
 
 def modern(c: Fields, **changes: Any) -> Shape:
-    """Rotary positions, grouped heads, a gated MLP and RMSNorm, under the names most families share."""
+    """Return the shape of a decoder with rotary positions, grouped heads, a gated MLP and RMSNorm; `changes` override it."""
     shape: Shape = {
         "layers": c.count("num_hidden_layers"),
         "width": c.count("hidden_size"),
@@ -57,18 +57,18 @@ def modern(c: Fields, **changes: Any) -> Shape:
 
 
 def windows(c: Fields, layers: int, sliding: Callable[[int], bool] = lambda layer: True) -> tuple[int | None, ...]:
-    """A window for each layer: from layer_types where the config has it, else by the family's rule."""
+    """Return the sliding window of each layer, from layer_types if the config has it, else by the family's rule `sliding`."""
     window = c.size("sliding_window") or None
     kinds = c.any("layer_types")
     if kinds is not None:
         if not isinstance(kinds, (list, tuple)) or len(kinds) != layers:
-            raise ConfigError(f"field 'layer_types' is {kinds!r}; expected a list with one word for each of the {layers} layers")
+            raise ConfigError(f"field 'layer_types' is {kinds!r}; expected a list with one entry for each of the {layers} layers")
         if unknown := set(kinds) - {"full_attention", "sliding_attention"}:
-            raise ConfigError(f"field 'layer_types' names {sorted(map(str, unknown))[0]!r}; expected full_attention or sliding_attention")
+            raise ConfigError(f"field 'layer_types' has {sorted(map(str, unknown))[0]!r}; expected full_attention or sliding_attention")
         sliding = [kind == "sliding_attention" for kind in kinds].__getitem__
     return tuple(window if sliding(layer) else None for layer in range(layers))
 
 
 def biased(condition: bool, biases: frozenset[str]) -> frozenset[str]:
-    """The biases if the condition holds, else none."""
+    """Return the biases if the condition holds, else an empty set."""
     return biases if condition else frozenset()

@@ -1,4 +1,4 @@
-"""BERT and the other encoder families, and those with an encoder and a decoder."""
+"""BERT and the other encoder families, and the encoder–decoder families."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["ENCODER_FAMILIES"]
 
 
 def _bert(c: Fields, *, decoder_bias: bool = True) -> Shape:
-    # Untied, the head holds a bias of its own and one more in the map it calls decoder; ELECTRA's has no such map.
-    twice = frozenset({"decoder"}) if decoder_bias and not c.flag("tie_word_embeddings") else frozenset()
+    # If untied, the head has a bias of its own and one more in its layer `decoder`; ELECTRA's head has no such layer.
+    decoder = frozenset({"decoder"}) if decoder_bias and not c.flag("tie_word_embeddings") else frozenset()
     return {
         "layers": c.count("num_hidden_layers"),
         "width": c.count("hidden_size"),
@@ -27,7 +27,7 @@ def _bert(c: Fields, *, decoder_bias: bool = True) -> Shape:
         "token_types": c.size("type_vocab_size"),
         "embedding_width": c.size("embedding_size") if "embedding_size" in c else 0,
         "activation": c.text("hidden_act"),
-        "biases": ATTENTION_BIASES | MLP_BIASES | {"head", "projection"} | twice,
+        "biases": ATTENTION_BIASES | MLP_BIASES | {"head", "projection"} | decoder,
         "norm_place": "after",
         "final_norm": False,
         "embedding_norm": True,
@@ -61,7 +61,7 @@ def _distilbert(c: Fields) -> Shape:
 
 
 def _t5(c: Fields) -> Shape:
-    form = c.text("feed_forward_proj")
+    feed_forward = c.text("feed_forward_proj")
     return {
         "encoder_layers": c.count("num_layers"),
         "layers": c.maybe("num_decoder_layers") or c.count("num_layers"),
@@ -70,8 +70,8 @@ def _t5(c: Fields) -> Shape:
         "head_dim": c.count("d_kv"),
         "vocabulary": c.count("vocab_size"),
         "mlp_width": c.count("d_ff"),
-        "gated": form.startswith("gated-"),
-        "activation": "gelu_new" if form == "gated-gelu" else form.removeprefix("gated-"),
+        "gated": feed_forward.startswith("gated-"),
+        "activation": "gelu_new" if feed_forward == "gated-gelu" else feed_forward.removeprefix("gated-"),
         "norm": "gain",
         "position": "relative",
         "relative_buckets": c.count("relative_attention_num_buckets"),
@@ -92,7 +92,7 @@ def _bart(c: Fields) -> Shape:
         "heads": c.count("decoder_attention_heads"),
         "vocabulary": c.count("vocab_size"),
         "mlp_width": c.count("decoder_ffn_dim"),
-        "positions": c.count("max_position_embeddings") + 2,  # its tables start two rows late
+        "positions": c.count("max_position_embeddings") + 2,  # the first two rows are unused
         "activation": c.text("activation_function"),
         "biases": ATTENTION_BIASES | MLP_BIASES,
         "norm_place": "after",
@@ -103,9 +103,9 @@ def _bart(c: Fields) -> Shape:
 
 
 def _bert_config(c: Fields, a: Architecture, names: Collection[str]) -> BertConfig:
-    """LayerNorm after each part, learned positions and segments; the pooled vector and the masked head if the folder has them."""
+    """Build the config: post-norm, learned positions and segments; pooling layer and masked-token head if the folder has them."""
     if c.text("position_embedding_type") != "absolute":
-        raise ConfigError(f"config.json has position_embedding_type {c.text('position_embedding_type')!r}; only 'absolute' is read")
+        raise ConfigError(f"config.json has position_embedding_type {c.text('position_embedding_type')!r}; expected 'absolute'")
     return BertConfig(
         **sizes(a),
         context=a.positions,
@@ -131,7 +131,7 @@ _BERT: dict[str, Any] = {
     "tie_word_embeddings": True,
 }
 
-_RUN: dict[str, Any] = {  # read only to run the model
+_RUN: dict[str, Any] = {  # fields that matter only for running the model
     "layer_norm_eps": 1e-12,
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,

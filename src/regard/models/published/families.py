@@ -1,4 +1,4 @@
-"""All published families, and what a config.json of one of them describes: an architecture, or a config of `Gpt` or `Bert`."""
+"""All published families, and the conversion of their config.json to an architecture or to a config of `Gpt` or `Bert`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from regard.models.published.fields import Fields
 from regard.models.published.gpt2 import GPT2_FAMILIES
 from regard.models.published.llama import LLAMA_FAMILIES
 from regard.models.published.mixtures import MIXTURE_FAMILIES
-from regard.models.published.tensors import Recipes
+from regard.models.published.tensors import TensorMap
 
 __all__ = ["FAMILIES", "GPT_FAMILIES", "architecture_from_config", "bert_from_config", "gpt_from_config"]
 
 FAMILIES: dict[str, Family] = {**GPT2_FAMILIES, **LLAMA_FAMILIES, **MIXTURE_FAMILIES, **ENCODER_FAMILIES}
-GPT_FAMILIES = tuple(sorted(name for name, family in FAMILIES.items() if family.gpt))  # whose weights `Gpt` reads
+GPT_FAMILIES = tuple(sorted(name for name, family in FAMILIES.items() if family.gpt))  # those whose weights `Gpt` loads
 
 
 def architecture_from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
-    """The architecture a Hugging Face config.json describes.
+    """Return the architecture that a Hugging Face config.json describes.
 
     >>> architecture_from_config({"model_type": "gpt2"}).width
     768
@@ -41,30 +41,30 @@ def architecture_from_config(config: Mapping[str, Any], name: str = "") -> Archi
     if kind is None:
         raise ConfigError(f"field 'model_type' is missing; expected one of {', '.join(sorted(FAMILIES))}")
     if kind not in FAMILIES:
-        close = nearest(str(kind), sorted(FAMILIES)) or f"; known are {', '.join(sorted(FAMILIES))}"
+        close = nearest(str(kind), sorted(FAMILIES)) or f"; expected one of {', '.join(sorted(FAMILIES))}"
         raise ConfigError(f"unknown model_type {kind!r}{close}")
     family = FAMILIES[kind]
     return _architecture(config, family, Fields(config, family.defaults, family.aliases), name=name or kind, notes=notes)
 
 
-def gpt_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[GptConfig, Recipes]:
-    """The config of a `Gpt` for weights of one of GPT_FAMILIES, and how its tensors are made from those called `names`."""
+def gpt_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[GptConfig, TensorMap]:
+    """Return the `GptConfig` of a config.json of one of GPT_FAMILIES, and which of the tensors `names` make the model's."""
     family, fields, architecture = _with_sizes(config)
     assert family.gpt is not None
-    ours = family.gpt.config(fields, architecture, names)
-    return ours, family.gpt.tensors(ours, names)
+    gpt_config = family.gpt.config(fields, architecture, names)
+    return gpt_config, family.gpt.tensors(gpt_config, names)
 
 
-def bert_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[BertConfig, Recipes]:
-    """The config of a `Bert` for published weights, and how its tensors are made from those called `names`."""
+def bert_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[BertConfig, TensorMap]:
+    """Return the `BertConfig` of a published config.json, and which of the tensors `names` make the model's."""
     family, fields, architecture = _with_sizes(config)
     assert family.bert is not None
-    ours = family.bert.config(fields, architecture, names)
-    return ours, family.bert.tensors(ours, names)
+    bert_config = family.bert.config(fields, architecture, names)
+    return bert_config, family.bert.tensors(bert_config, names)
 
 
 def _with_sizes(config: Mapping[str, Any]) -> tuple[Family, Fields, Architecture]:
-    """A config.json that lies beside weights: the sizes it leaves out are not assumed."""
+    """Read a config.json that belongs to weights: every size must be in it, none is taken from the defaults."""
     family = FAMILIES[config["model_type"]]
     fields = Fields(config, family.defaults, family.aliases, sizes_required=True)
     return family, fields, _architecture(config, family, fields, name=config["model_type"])
@@ -77,19 +77,19 @@ def _architecture(config: Mapping[str, Any], family: Family, fields: Fields, *, 
     if config.get("add_cross_attention"):
         raise ConfigError(f"field 'add_cross_attention' is true; expected false: the {kind} family is read without cross-attention")
     shape = family.shape(fields)
-    head, pooler, remark = _head(config, family)
-    about = {"name": name, "family": kind, "head": head, "pooler": pooler, "notes": notes + remark}
-    # transformers' decoders keep what they add up at the start alive to the end.
-    held = 0 if family.encoder else 2 if shape.get("position", "learned") == "learned" else 1
-    return Architecture(**{**about, "held_embeddings": held, **shape})
+    head, pooler, head_notes = _head(config, family)
+    general = {"name": name, "family": kind, "head": head, "pooler": pooler, "notes": notes + head_notes}
+    # transformers' decoders keep the summed embeddings in memory until the end.
+    held_embeddings = 0 if family.encoder else 2 if shape.get("position", "learned") == "learned" else 1
+    return Architecture(**{**general, "held_embeddings": held_embeddings, **shape})
 
 
 def _head(config: Mapping[str, Any], family: Family) -> tuple[Literal["language", "masked", "none"], bool, tuple[str, ...]]:
-    """Which head the named class carries, whether it pools, and a remark where it has one that is not counted."""
-    named = str((config.get("architectures") or [""])[0])
-    if not family.encoder and (not named or named.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"))):
+    """Return the head of the class in `architectures`, whether it has a pooler, and a note if its head is not counted."""
+    class_name = str((config.get("architectures") or [""])[0])
+    if not family.encoder and (not class_name or class_name.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"))):
         return "language", False, ()
-    if family.encoder and named.endswith("ForMaskedLM"):
+    if family.encoder and class_name.endswith("ForMaskedLM"):
         return "masked", False, ()
-    remark = () if named == "" or named.endswith("Model") else (f"the head of {named} is not counted",)
-    return "none", family.pooler, remark
+    notes = () if class_name == "" or class_name.endswith("Model") else (f"the head of {class_name} is not counted",)
+    return "none", family.pooler, notes

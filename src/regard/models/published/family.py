@@ -1,4 +1,4 @@
-"""What describes one published family: the fields of its config.json, and how its weights become one of this library's models."""
+"""The description of one published family: the fields of its config.json, and how `Gpt` or `Bert` loads its weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.models.bert import BertConfig
 from regard.models.gpt import GptConfig
 from regard.models.published.architecture import Architecture, ConfigError
 from regard.models.published.fields import Fields
-from regard.models.published.tensors import Recipes
+from regard.models.published.tensors import TensorMap
 
 __all__ = ["Family", "Loader", "Shape", "activation", "sizes", "sliding_window"]
 
@@ -20,24 +20,26 @@ Config = TypeVar("Config", GptConfig, BertConfig)
 
 @dataclass(frozen=True)
 class Loader(Generic[Config]):
-    """How a family's folder becomes one of this library's models.
+    """Functions that turn a family's folder into one of this library's models.
 
-    config: our config, from the checked fields, the architecture they make, and the names of the tensors in the folder.
-    tensors: which of their tensors make each of ours, from our config and those names.
+    config   (fields of config.json, architecture, names of the tensors in the folder) → GptConfig or BertConfig
+    tensors  (that config, those names) → which published tensors make each tensor of the model
     """
 
     config: Callable[[Fields, Architecture, Collection[str]], Config]
-    tensors: Callable[[Config, Collection[str]], Recipes]
+    tensors: Callable[[Config, Collection[str]], TensorMap]
 
 
 @dataclass(frozen=True)
 class Family:
     """One `model_type` of config.json.
 
-    shape: the checked fields as fields of Architecture. defaults: every field that is read, with what transformers assumes where
-    the file leaves it out. aliases: other spellings of a field.
-    encoder: without a named head it is the bare model, as AutoModel builds it. pooler: that bare model pools.
-    gpt, bert: how `Gpt` or `Bert` reads its weights, where one of them can.
+    shape      fields of config.json → fields of Architecture
+    defaults   every field that is read, with the default of transformers
+    aliases    other names of a field
+    encoder    an encoder: without a head in `architectures` it is the bare model, as AutoModel builds it
+    pooler     that bare model has a pooler
+    gpt, bert  how `Gpt` or `Bert` loads its weights; None where it cannot
     """
 
     shape: Callable[[Fields], Shape]
@@ -58,20 +60,20 @@ _ACTIVATIONS: dict[str, Literal["gelu", "gelu_tanh", "relu"]] = {
 
 
 def sizes(a: Architecture) -> dict[str, Any]:
-    """The sizes every config of ours has, under our names."""
+    """Return the sizes that GptConfig and BertConfig have in common."""
     return {"vocabulary": a.vocabulary, "d_model": a.width, "heads": a.heads, "layers": a.layers, "hidden": a.mlp_width}
 
 
 def activation(c: Fields, key: str) -> Literal["gelu", "gelu_tanh", "relu"]:
-    """This library's name of an activation."""
+    """Return this library's name of an activation."""
     name = c.text(key)
     if name not in _ACTIVATIONS:
-        raise ConfigError(f"config.json has {key} {name!r}; {', '.join(_ACTIVATIONS)} are read")
+        raise ConfigError(f"config.json has {key} {name!r}; expected one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]
 
 
 def sliding_window(a: Architecture) -> tuple[int | None, tuple[int, ...] | None]:
-    """The window and the layers that have it (None: all), as BlockConfig keeps them.
+    """Return the sliding window and the layers that have it (None: all), as BlockConfig stores them.
 
     >>> sliding_window(Architecture("tiny", layers=3, width=8, heads=2, vocabulary=11, windows=(None, 5, 5)))
     (5, (1, 2))

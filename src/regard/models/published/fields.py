@@ -1,4 +1,4 @@
-"""Read a published config.json with care: every field checked, every mistake named."""
+"""Typed, checked access to the fields of a published config.json."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Fields", "read_json"]
 
 
 class Fields:
-    """A config.json over its family's defaults (a config on disk may leave out what equals the default).
+    """The fields of a config.json, with its family's defaults for those it leaves out.
 
-    sizes_required: `count` takes a number from the file only, never from the defaults; weights on disk have one true size.
+    sizes_required: `count` never uses a default, because the sizes must be those of the weights.
 
     >>> c = Fields({"hidden_size": 64}, {"hidden_size": 4096, "head_dim": None, "bias": False})
     >>> c.count("hidden_size"), c.maybe("head_dim"), c.flag("bias")
@@ -48,70 +48,68 @@ class Fields:
         self._sizes_required = sizes_required
 
     def __contains__(self, key: str) -> bool:
-        """Whether the family has this field."""
+        """Return whether the family has this field."""
         return key in self._values
 
     def stated(self, key: str) -> bool:
-        """Whether the file itself has this field."""
+        """Return whether the file itself has this field."""
         return key in self._stated
 
     def any(self, key: str) -> Any:
-        """The value as it stands."""
+        """Return the value unchecked."""
         return self._values[key]
 
     def count(self, key: str, *, assume: bool = False) -> int:
-        """A whole number, 1 or more. assume: the default serves even where sizes are required."""
+        """Return an integer, 1 or more. assume: the default may be used even where sizes are required."""
         if self._sizes_required and not assume and self._stated.get(key) is None:
-            raise ConfigError(
-                f"config.json lacks {key!r}, which says how large the model is; take config.json from where the weights came from"
-            )
+            raise ConfigError(f"config.json lacks {key!r}, a size of the model; use the config.json published with the weights")
         value = self.maybe(key)
         if value is None:
             raise ConfigError(f"field {key!r} is missing; expected a whole number, 1 or more")
         return value
 
     def maybe(self, key: str) -> int | None:
-        """A whole number, 1 or more, or None."""
+        """Return an integer, 1 or more, or None."""
         value = self._values[key]
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise ConfigError(f"field {key!r} is {value!r}; expected a whole number, 1 or more")
         return value
 
     def size(self, key: str) -> int:
-        """A whole number, 0 or more; None counts as 0."""
+        """Return an integer, 0 or more; None counts as 0."""
         return 0 if self._values[key] in (None, 0) else self.maybe(key) or 0
 
     def number(self, key: str) -> float:
-        """A number, 0 or more."""
+        """Return a number, 0 or more."""
         value = self._values[key]
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
             raise ConfigError(f"field {key!r} is {value!r}; expected a number, 0 or more")
         return value
 
     def flag(self, key: str) -> bool:
-        """True or False; None counts as False."""
+        """Return a bool; None counts as False."""
         value = self._values[key]
         if value not in (None, True, False):
             raise ConfigError(f"field {key!r} is {value!r}; expected true or false")
         return bool(value)
 
     def text(self, key: str) -> str:
-        """A word."""
+        """Return a string."""
         value = self._values[key]
         if not isinstance(value, str):
-            raise ConfigError(f"field {key!r} is {value!r}; expected a word")
+            raise ConfigError(f"field {key!r} is {value!r}; expected a string")
         return value
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        """Named values inside the field; None counts as empty."""
+        """Return a mapping; None counts as empty."""
         value = self._values[key]
         if value is not None and not isinstance(value, Mapping):
-            raise ConfigError(f"field {key!r} is {value!r}; expected an object with named fields")
+            raise ConfigError(f"field {key!r} is {value!r}; expected a JSON object")
         return value or {}
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object a JSON file holds."""
+    """Return the JSON object in a file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -119,5 +117,5 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:  # not UTF-8, or not JSON
         raise ConfigError(f"{path} is not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} holds a {type(content).__name__}; expected an object with named fields")
+        raise ConfigError(f"{path} holds a {type(content).__name__}; expected a JSON object")
     return content

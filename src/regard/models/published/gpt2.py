@@ -40,21 +40,21 @@ def _gpt_neox(c: Fields) -> Shape:
 
 
 def _opt(c: Fields) -> Shape:
-    before = c.flag("do_layer_norm_before")
+    pre_norm = c.flag("do_layer_norm_before")
     return {
         "layers": c.count("num_hidden_layers"),
         "width": c.count("hidden_size"),
         "heads": c.count("num_attention_heads"),
         "vocabulary": c.count("vocab_size"),
         "mlp_width": c.count("ffn_dim"),
-        "positions": c.count("max_position_embeddings") + 2,  # its table starts two rows late
+        "positions": c.count("max_position_embeddings") + 2,  # the first two rows are unused
         "embedding_projection": "both" if c.size("word_embed_proj_dim") not in (0, c.count("hidden_size")) else "none",
         "wide_softmax": True,
         "activation": c.text("activation_function"),
         "biases": biased(c.flag("enable_bias"), ATTENTION_BIASES | MLP_BIASES),
         "norm": "layer" if c.flag("layer_norm_elementwise_affine") else "none",
-        "norm_place": "before" if before else "after",
-        "final_norm": before and not c.flag("_remove_final_layer_norm"),
+        "norm_place": "before" if pre_norm else "after",
+        "final_norm": pre_norm and not c.flag("_remove_final_layer_norm"),
         "embedding_width": c.size("word_embed_proj_dim"),
         "tied": c.flag("tie_word_embeddings"),
     }
@@ -75,29 +75,27 @@ def _bloom(c: Fields) -> Shape:
 
 
 def _falcon(c: Fields) -> Shape:
-    new, heads = c.flag("new_decoder_architecture"), c.count("num_attention_heads")
-    grouped = c.size("num_kv_heads") if new else (1 if c.flag("multi_query") else heads)
-    two = not c.flag("parallel_attn") or (c.any("num_ln_in_parallel_attn") or (2 if new else 1)) == 2
+    new_decoder, heads = c.flag("new_decoder_architecture"), c.count("num_attention_heads")
+    kv_heads = c.size("num_kv_heads") if new_decoder else (1 if c.flag("multi_query") else heads)
+    two_norms = not c.flag("parallel_attn") or (c.any("num_ln_in_parallel_attn") or (2 if new_decoder else 1)) == 2
     return {
         "layers": c.count("num_hidden_layers"),
         "width": c.count("hidden_size"),
         "heads": heads,
-        "kv_heads": grouped,
+        "kv_heads": kv_heads,
         "vocabulary": c.count("vocab_size"),
         "mlp_width": c.size("ffn_hidden_size"),
         "position": "alibi" if c.flag("alibi") else "rotary",
         "biases": biased(c.flag("bias"), ATTENTION_BIASES | MLP_BIASES),
-        "norms": 2 if two else 1,
+        "norms": 2 if two_norms else 1,
         "tied": c.flag("tie_word_embeddings"),
     }
 
 
 def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig:
-    """Learned positions, LayerNorm before each part."""
+    """Build the config: pre-norm LayerNorm, learned positions."""
     if c.flag("scale_attn_by_inverse_layer_idx"):
-        raise ConfigError(
-            "config.json sets scale_attn_by_inverse_layer_idx, which this library's GPT does not have; no published GPT-2 weights need it"
-        )
+        raise ConfigError("config.json sets scale_attn_by_inverse_layer_idx, which `Gpt` does not support; expected false")
     return GptConfig(
         **sizes(a),
         context=a.positions,
@@ -109,7 +107,7 @@ def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig
     )
 
 
-_GPT2_NAMES = {
+_GPT2_ALIASES = {
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
     "num_attention_heads": "n_head",
@@ -125,17 +123,17 @@ _GPT2: dict[str, Any] = {
     "activation_function": "gelu_new",
     "tie_word_embeddings": True,
 }
-_RUN: dict[str, Any] = {  # read only to run the model
+_RUN: dict[str, Any] = {  # fields that matter only for running the model
     "layer_norm_epsilon": 1e-5,
     "resid_pdrop": 0.1,
     "attn_pdrop": 0.1,
     "scale_attn_by_inverse_layer_idx": False,
 }
-_BLOOM_NAMES = {"n_embed": "hidden_size", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
+_BLOOM_ALIASES = {"n_embed": "hidden_size", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head"}
 
 GPT2_FAMILIES: dict[str, Family] = {
     "bloom": Family(
-        _bloom, {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8, "tie_word_embeddings": True}, _BLOOM_NAMES
+        _bloom, {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8, "tie_word_embeddings": True}, _BLOOM_ALIASES
     ),
     "falcon": Family(
         _falcon,
@@ -156,13 +154,13 @@ GPT2_FAMILIES: dict[str, Family] = {
         },
         {"n_embed": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads"},
     ),
-    "gpt2": Family(_gpt2, _GPT2 | _RUN, _GPT2_NAMES, gpt=Loader(_gpt_config, gpt2_tensors)),
-    "gpt_bigcode": Family(_gpt2, _GPT2 | {"multi_query": True}, _GPT2_NAMES),
+    "gpt2": Family(_gpt2, _GPT2 | _RUN, _GPT2_ALIASES, gpt=Loader(_gpt_config, gpt2_tensors)),
+    "gpt_bigcode": Family(_gpt2, _GPT2 | {"multi_query": True}, _GPT2_ALIASES),
     "gpt_neox": Family(_gpt_neox, defaults(50432, 6144, 24576, 44, 64, attention_bias=True)),
     "gptj": Family(
         _gptj,
         _GPT2 | {"vocab_size": 50400, "n_positions": 2048, "n_embd": 4096, "n_layer": 28, "n_head": 16, "tie_word_embeddings": False},
-        _GPT2_NAMES,
+        _GPT2_ALIASES,
     ),
     "opt": Family(
         _opt,

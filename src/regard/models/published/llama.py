@@ -1,4 +1,4 @@
-"""Llama and the dense decoder families after it: what each calls its fields, what it assumes, where it differs from the others."""
+"""Llama and the dense decoder families after it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def _qwen3(c: Fields) -> Shape:
 
 
 def qwen_windows(c: Fields) -> tuple[int | None, ...]:
+    """Return the sliding windows of a Qwen model: if they are in use, in the layers from max_window_layers on."""
+    if not c.flag("use_sliding_window"):
+        return ()
     first = c.size("max_window_layers")
-    on = c.flag("use_sliding_window")
-    return windows(c, c.count("num_hidden_layers"), lambda layer: layer >= first) if on else ()
+    return windows(c, c.count("num_hidden_layers"), lambda layer: layer >= first)
 
 
 def _gemma(c: Fields) -> Shape:
@@ -40,15 +42,15 @@ def _gemma(c: Fields) -> Shape:
 
 
 def _gemma2(c: Fields) -> Shape:
-    local = windows(c, c.count("num_hidden_layers"), lambda layer: layer % 2 == 0)
-    capped = c.any("attn_logit_softcapping") is not None
-    return modern(c, activation="gelu", norms=4, norm_place="both", windows=local, softcap=capped)
+    sliding = windows(c, c.count("num_hidden_layers"), lambda layer: layer % 2 == 0)
+    softcap = c.any("attn_logit_softcapping") is not None
+    return modern(c, activation="gelu", norms=4, norm_place="both", windows=sliding, softcap=softcap)
 
 
 def _gemma3(c: Fields) -> Shape:
-    every = c.count("sliding_window_pattern")
-    local = windows(c, c.count("num_hidden_layers"), lambda layer: (layer + 1) % every != 0)
-    return modern(c, activation="gelu", norms=4, norm_place="both", query_key_norm="head", windows=local)
+    period = c.count("sliding_window_pattern")
+    sliding = windows(c, c.count("num_hidden_layers"), lambda layer: (layer + 1) % period != 0)
+    return modern(c, activation="gelu", norms=4, norm_place="both", query_key_norm="head", windows=sliding)
 
 
 def _olmo2(c: Fields) -> Shape:
@@ -75,8 +77,8 @@ def _starcoder2(c: Fields) -> Shape:
 
 
 def _phi(c: Fields) -> Shape:
-    normed = c.flag("qk_layernorm")
-    biases = ATTENTION_BIASES | MLP_BIASES | {"head"} | biased(normed, frozenset({"query_key_norm"}))
+    qk_norm = c.flag("qk_layernorm")
+    biases = ATTENTION_BIASES | MLP_BIASES | {"head"} | biased(qk_norm, frozenset({"query_key_norm"}))
     return modern(
         c,
         norm="layer",
@@ -84,14 +86,14 @@ def _phi(c: Fields) -> Shape:
         gated=False,
         activation="gelu_new",
         biases=biases,
-        query_key_norm="head" if normed else "none",
+        query_key_norm="head" if qk_norm else "none",
     )
 
 
 def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig:
-    """Rotary positions, RMSNorm, SwiGLU, grouped heads; sliding windows and biases where the architecture has them."""
+    """Build the config: rotary positions, RMSNorm, SwiGLU, grouped heads; sliding windows and biases where the architecture has them."""
     if c.text("hidden_act") != "silu":
-        raise ConfigError(f"config.json has hidden_act {c.text('hidden_act')!r}; the {a.family} family is read with silu (SwiGLU) only")
+        raise ConfigError(f"config.json has hidden_act {c.text('hidden_act')!r}; expected silu (SwiGLU) in the {a.family} family")
     context = c.count("max_position_embeddings", assume=True)
     window, window_layers = sliding_window(a)
     return GptConfig(
@@ -116,7 +118,7 @@ def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig
 
 
 _LOADER = Loader(_gpt_config, llama_tensors)
-_RUN: dict[str, Any] = {"hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_dropout": 0.0, **ROTARY}  # read only to run the model
+_RUN: dict[str, Any] = {"hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_dropout": 0.0, **ROTARY}  # for running the model only
 _LLAMA = defaults(32000, 4096, 11008, 32, 32, attention_bias=False, mlp_bias=False)
 QWEN: dict[str, Any] = {"sliding_window": 4096, "layer_types": None, "use_sliding_window": False, "max_window_layers": 28}
 

@@ -39,9 +39,9 @@ def _qwen_experts(c: Fields, experts: str) -> Shape:
 
 
 def _dense_layers(c: Fields) -> int:
-    """How many layers keep a plain MLP in the Qwen mixtures."""
-    step, plain = c.count("decoder_sparse_step"), c.any("mlp_only_layers") or ()
-    return sum(layer in plain or (layer + 1) % step != 0 for layer in range(c.count("num_hidden_layers")))
+    """Count the layers with a plain MLP in the Qwen mixtures."""
+    step, mlp_only = c.count("decoder_sparse_step"), c.any("mlp_only_layers") or ()
+    return sum(layer in mlp_only or (layer + 1) % step != 0 for layer in range(c.count("num_hidden_layers")))
 
 
 def _deepseek(c: Fields) -> Shape:

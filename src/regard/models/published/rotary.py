@@ -1,4 +1,4 @@
-"""Rotary positions as a published config.json scales them."""
+"""Rotary positions from a published config.json."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROTARY: dict[str, Any] = {"rope_parameters": None, "rope_scaling": None, "rope_t
 
 
 def rotary(c: Fields, context: int) -> Rotary:
-    """Rotary positions from `rope_parameters`, or from the older `rope_theta` and `rope_scaling`."""
+    """Return rotary positions from `rope_parameters`, or from the older `rope_theta` and `rope_scaling`."""
     scaling: dict[str, Any] = {**c.mapping("rope_scaling"), **c.mapping("rope_parameters")}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     base: Any = scaling.get("rope_theta", c.number("rope_theta"))
@@ -24,18 +24,20 @@ def rotary(c: Fields, context: int) -> Rotary:
     if kind == "default":
         return Rotary(base, fraction)
     if kind == "linear":
-        return Rotary(base, fraction, "linear", _need(scaling, "factor"))
+        return Rotary(base, fraction, "linear", _required(scaling, "factor"))
     if kind == "llama3":
-        low, high = _need(scaling, "low_freq_factor"), _need(scaling, "high_freq_factor")
-        return Rotary(base, fraction, "llama3", _need(scaling, "factor"), original, low, high)
+        low, high = _required(scaling, "low_freq_factor"), _required(scaling, "high_freq_factor")
+        return Rotary(base, fraction, "llama3", _required(scaling, "factor"), original, low, high)
     if kind == "yarn" and not scaling.get("mscale") and not scaling.get("mscale_all_dim"):
         turns: dict[str, Any] = {"fast": scaling.get("beta_fast") or 32.0, "slow": scaling.get("beta_slow") or 1.0}
         sharpen, truncate = scaling.get("attention_factor"), scaling.get("truncate", True)
-        return Rotary(base, fraction, "yarn", _need(scaling, "factor"), original, **turns, sharpen=sharpen, truncate=truncate)
-    raise ConfigError(f"config.json scales rotary positions by {kind!r} ({scaling}); default, linear, llama3 and yarn are read")
+        return Rotary(base, fraction, "yarn", _required(scaling, "factor"), original, **turns, sharpen=sharpen, truncate=truncate)
+    raise ConfigError(f"config.json has the rotary scaling {kind!r} ({scaling}); expected default, linear, llama3, or yarn without mscale")
 
 
-def _need(scaling: Mapping[str, Any], key: str) -> Any:
+def _required(scaling: Mapping[str, Any], key: str) -> Any:
     if scaling.get(key) is None:
-        raise ConfigError(f"config.json scales rotary positions ({dict(scaling)}) but lacks {key!r}, which says by how much")
+        raise ConfigError(
+            f"the rotary scaling in config.json ({dict(scaling)}) lacks {key!r}; use the config.json published with the weights"
+        )
     return scaling[key]

@@ -1,18 +1,18 @@
-"""Keep the memory a step frees for the next step."""
+"""Keep the memory that a training step frees, for the next step."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # of glibc's malloc.h
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # constants of glibc's malloc.h
 
 
 def keep_memory() -> bool:
-    """Tell the C library to hold on to freed memory; False where it is not glibc and nothing was done.
+    """Make glibc keep freed memory instead of returning it to the kernel; return False if the C library is not glibc.
 
-    A training step allocates the same large tensors again and again. By default glibc gives each back to the kernel, which clears and
-    maps it anew, page by page: a sixth of the time of a small model's step. The process keeps its peak instead, which it will need again.
+    A training step allocates the same large tensors again and again. By default glibc returns each to the kernel, which clears and maps
+    its pages anew: a sixth of the time of a small model's step. Instead the process stays at its peak of memory.
     """
     if not sys.platform.startswith("linux"):
         return False

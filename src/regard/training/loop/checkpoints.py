@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file each, its state as JSON in the header, written whole or not at all. Nothing is ever unpickled."""
+"""Checkpoints: a safetensors file each, with the training state as JSON in its header, written atomically. No pickles."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
 
 def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Write tensors and a JSON-able state to `path`, whole or not at all."""
-    held = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, lambda draft: save_file(held, draft, metadata={"regard": json.dumps(state)}))
+    """Write tensors and a state (JSON values) to `path` atomically."""
+    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    write_whole(path, lambda draft: save_file(contiguous, draft, metadata={"regard": json.dumps(state)}))
 
 
 def read(path: Path, *, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the state `write` put there."""
+    """Return the tensors and the state that `write` wrote."""
     try:
         with safe_open(path, framework="pt", device=device) as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except SafetensorError as error:
-        raise ValueError(f"{path}: not a readable safetensors file ({error})") from error
+        raise ValueError(f"{path}: not a safetensors file, or incomplete ({error})") from error
     return tensors, json.loads(metadata.get("regard", "{}"))
 
 
 def name_of(step: int) -> str:
-    """The file name of a step's checkpoint."""
+    """Return the file name of a step's checkpoint."""
     return f"step-{step:09d}.safetensors"
 
 
 def steps_in(folder: Path) -> list[int]:
-    """The steps with a checkpoint in `folder`, oldest first; drafts of a killed run do not count."""
+    """Return the steps with a checkpoint in `folder`, oldest first; unfinished files of a killed run do not count."""
     if not folder.is_dir():
         return []
     return sorted(int(match[1]) for file in folder.iterdir() if (match := _NAME.fullmatch(file.name)))
 
 
 def tidy(folder: Path, *, every: int, keep: int) -> None:
-    """Remove all but the newest checkpoint and the `keep` newest that fall on the schedule, and any leftover draft."""
+    """Remove all checkpoints but the newest and the `keep` newest at multiples of `every`, and unfinished files."""
     steps = steps_in(folder)
     kept = {*steps[-1:], *[step for step in steps if step % every == 0][-keep:]}
     for step in steps:
@@ -61,17 +61,17 @@ def tidy(folder: Path, *, every: int, keep: int) -> None:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and persistent buffers by name, each storage once (tied weights under their first name).
+    """Return parameters and persistent buffers by name, tied weights once (under their first name).
 
-    Whole tensors: where they are sharded over ranks, every rank must call this.
+    Sharded tensors are gathered, so every rank must call this.
     """
     stored = model.state_dict().keys()
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in stored}
-    return {**{name: whole(parameter.detach()) for name, parameter in model.named_parameters()}, **buffers}
+    return {**{name: gathered_tensor(parameter.detach()) for name, parameter in model.named_parameters()}, **buffers}
 
 
-def whole(x: Tensor) -> Tensor:
-    """A tensor that is sharded over ranks as one whole (every rank must call this); any other unchanged."""
+def gathered_tensor(x: Tensor) -> Tensor:
+    """Gather a tensor that is sharded over ranks (every rank must call this); return any other unchanged."""
     full = getattr(x, "full_tensor", None)
     return x if full is None else full()
 
@@ -85,20 +85,20 @@ def _shard_like(x: Tensor, other: Tensor) -> Tensor:
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | Path = "the weights") -> None:
-    """Put `tensors` into `model`; every name must match except the further names of tied weights."""
-    wanted = {**dict(model.named_parameters()), **{name: x for name, x in model.named_buffers() if name in model.state_dict()}}
-    missing, unknown = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - model.state_dict().keys())
+    """Load `tensors` into `model`; every name must match except the further names of tied weights."""
+    parameters = {**dict(model.named_parameters()), **{name: x for name, x in model.named_buffers() if name in model.state_dict()}}
+    missing, unknown = sorted(parameters.keys() - tensors.keys()), sorted(tensors.keys() - model.state_dict().keys())
     if missing or unknown:
         raise ValueError(f"{origin} do not fit the model: missing {missing[:3] or 'nothing'}, unknown {unknown[:3] or 'nothing'}")
-    for name, tensor in wanted.items():
+    for name, tensor in parameters.items():
         if tensor.shape != tensors[name].shape:
             raise ValueError(f"{origin}: {name} is {tuple(tensors[name].shape)} but the model's is {tuple(tensor.shape)}")
-    held = model.state_dict()
-    model.load_state_dict({name: _shard_like(tensor, held[name]) for name, tensor in tensors.items()}, strict=False)
+    current = model.state_dict()
+    model.load_state_dict({name: _shard_like(tensor, current[name]) for name, tensor in tensors.items()}, strict=False)
 
 
 def average(files: Iterable[Path], *, prefix: str = "model.") -> dict[str, Tensor]:
-    """The mean of the tensors under `prefix` over several checkpoints, summed in float64; whole numbers come from the last."""
+    """Return the mean of the tensors under `prefix` over several checkpoints, summed in float64; integer tensors are those of the last."""
     sums: dict[str, Tensor] = {}
     last: dict[str, Tensor] = {}
     count = 0
@@ -109,32 +109,32 @@ def average(files: Iterable[Path], *, prefix: str = "model.") -> dict[str, Tenso
             sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
         count += 1
     if not count:
-        raise ValueError("no checkpoints to average")
+        raise ValueError("there are no checkpoints to average; give at least one")
     return {name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor for name, tensor in last.items()}
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimiser's state as tensors named `<parameter>/<entry>`, whole ones as `weights_of` gives them."""
+    """Return the optimiser's state as tensors named `<parameter>/<entry>`, gathered as by `weights_of`."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {
-        f"{names[id(parameter)]}/{entry}": whole(torch.as_tensor(value))
+        f"{names[id(parameter)]}/{entry}": gathered_tensor(torch.as_tensor(value))
         for parameter, state in optimiser.state.items()
         for entry, value in state.items()
     }
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """The inverse of `optimiser_tensors`: entries go back to their parameter, on its device (step counts stay where they were made)."""
+    """Load the output of `optimiser_tensors`: each entry goes to its parameter's device (step counts stay on the CPU)."""
     parameters = dict(model.named_parameters())
     for key, tensor in tensors.items():
         name, _, entry = key.rpartition("/")
         parameter = parameters[name]
-        held = tensor.clone() if entry == "step" else _shard_like(tensor.to(parameter.device, copy=True), parameter)
-        optimiser.state[parameter][entry] = held
+        value = tensor.clone() if entry == "step" else _shard_like(tensor.to(parameter.device, copy=True), parameter)
+        optimiser.state[parameter][entry] = value
 
 
 def random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The state of torch's generators as tensors, of Python's and numpy's as JSON."""
+    """Return the state of torch's random generators as tensors, and of Python's and numpy's as JSON values."""
     tensors = {"torch": torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
@@ -145,7 +145,7 @@ def random_state() -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def set_random_state(tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """The inverse of `random_state`."""
+    """Restore the output of `random_state`."""
     torch.set_rng_state(tensors["torch"])
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):

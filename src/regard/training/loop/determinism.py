@@ -1,4 +1,4 @@
-"""Repeatable training: every generator seeded, and torch's deterministic algorithms."""
+"""Reproducible training: seed all random generators, and use torch's deterministic algorithms."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def seed_all(seed: int) -> None:
 
 
 @contextlib.contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """torch's deterministic algorithms within this, when wanted; afterwards as before."""
+def deterministic(enabled: bool) -> Iterator[None]:
+    """Within this context, use torch's deterministic algorithms if `enabled`; restore the settings afterwards."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic
     fill = memory.fill_uninitialized_memory
-    if wanted:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses to be deterministic
+    if enabled:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it to be deterministic
         torch.use_deterministic_algorithms(True)
-        memory.fill_uninitialized_memory = False  # finds bugs, costs time
+        memory.fill_uninitialized_memory = False  # only for finding bugs, and slow
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step: nothing to store, nothing to restore."""
+"""The learning rate as a function of the step, so that it needs no state in checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Schedule = Literal["constant", "inverse-sqrt", "cosine"]
 
 
 def rate_at(step: int, *, peak: float, warmup: int, schedule: Schedule, total: int = 0, floor: float = 0.0) -> float:
-    """The rate for update number `step` (from 1): up in a line to `peak` over `warmup` steps, then as `schedule` says.
+    """Return the learning rate of update `step` (from 1): linear to `peak` over `warmup` steps, then by `schedule`.
 
     inverse-sqrt  peak · √(warmup / step)                       (Vaswani et al. 2017, section 5.3, up to the constant)
     cosine        from peak to floor · peak at step `total`     (Loshchilov & Hutter 2017, arXiv:1608.03983)
@@ -24,6 +24,6 @@ def rate_at(step: int, *, peak: float, warmup: int, schedule: Schedule, total: i
     if schedule == "inverse-sqrt":
         return peak * math.sqrt(max(warmup, 1) / max(step, 1))
     if schedule == "cosine":
-        done = min((step - warmup) / max(total - warmup, 1), 1.0)
-        return peak * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * done)))
+        progress = min((step - warmup) / max(total - warmup, 1), 1.0)
+        return peak * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * progress)))
     return peak

@@ -1,4 +1,4 @@
-"""How a training goes: the `[training]` table of every config. manuals/translation.toml explains each key."""
+"""The `[training]` table of every config; manuals/translation.toml explains its keys."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.steps <= 0 and self.epochs <= 0:
-            raise ValueError("give steps or epochs: when is the training over?")
+            raise ValueError("steps and epochs are both 0; give the length of the training as one of them")
         if self.schedule == "cosine" and self.steps <= 0:
             raise ValueError('schedule "cosine" ends at the last step; give steps')
         for name in ("accumulate", "evaluate_every", "checkpoint_every", "log_every", "keep"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ValueError(f"{name} is {getattr(self, name)}; expected 1 or more")
         if self.average > self.keep:
-            raise ValueError(f"average is {self.average} but only {self.keep} checkpoints are kept; raise keep")
+            raise ValueError(f"average is {self.average}, but only {self.keep} checkpoints are kept; raise keep")
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing is {self.smoothing}; it must be in [0, 1)")
+            raise ValueError(f"smoothing is {self.smoothing}; expected a number in [0, 1)")

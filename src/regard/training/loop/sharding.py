@@ -1,4 +1,4 @@
-"""Training over sharded sequences: each batch is read by several ranks, each of which holds a part of every row."""
+"""Context-parallel training: each batch is shared by several ranks, each with a part of every sequence."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .trainer import Trainable
 
 @dataclass(frozen=True)
 class Sharding:
-    """The ranks that share a batch, and how a model is run on this rank's part of it."""
+    """The ranks that share a batch, and methods to run a model on this rank's part of it."""
 
     group: dist.ProcessGroup | None
     timeout: float = TIMEOUT
 
     def part(self, x: Tensor) -> Tensor:
-        """This rank's part of rows (B, L, …)."""
+        """Return this rank's part of sequences (B, L, …)."""
         return shard(x, 1, group=self.group)
 
-    def run(self, model: nn.Module, ids: Tensor, *rest: Tensor) -> Tensor:
-        """The model's output for this rank's part of ids (B, L), attending to all parts."""
+    def run(self, model: nn.Module, ids: Tensor, *arguments: Tensor) -> Tensor:
+        """Return the model's output for this rank's part of ids (B, L), with attention to all parts."""
         with sharded(model, ids.shape[1], group=self.group, timeout=self.timeout):
-            output: Tensor = model(self.part(ids), *rest)
+            output: Tensor = model(self.part(ids), *arguments)
             return output
 
 
@@ -37,11 +37,11 @@ ShardedLoss = Callable[[Any, nn.Module, Any, Sharding], tuple[Tensor, int]]
 
 
 class ShardedTask:
-    """A task over `ranks` ranks a batch; evaluation and samples stay the task's own, on one process.
+    """A task whose batches are each shared by `ranks` ranks; evaluation and samples run on one process, as without sharding.
 
-    loss    (task, model, batch, sharding) → the loss summed over this rank's tokens, and how many they are
+    loss    (task, model, batch, sharding) → the loss summed over this rank's tokens, and their number
 
-    Ranks 0 … ranks − 1 share the first batch of a step, the next as many the second, and so on.
+    Ranks 0 … ranks − 1 share the first batch of a step, ranks … 2·ranks − 1 the second, and so on.
     """
 
     def __init__(self, task: Trainable, loss: ShardedLoss, ranks: int, *, timeout: float = TIMEOUT) -> None:
@@ -55,9 +55,9 @@ class ShardedTask:
         group = None
         for first in range(0, world, ranks) if world > 1 else ():
             members = list(range(first, first + ranks))
-            made = dist.new_group(members)  # every process takes part in making every group
+            candidate = dist.new_group(members)  # collective: every process must create every group
             if dist.get_rank() in members:
-                group = made
+                group = candidate
         self.sharding = Sharding(group, timeout)
 
     @property

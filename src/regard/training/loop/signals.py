@@ -1,4 +1,4 @@
-"""End a training in good order on SIGINT and SIGTERM."""
+"""Stop a training after the current step on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from types import FrameType
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Within this, the first SIGINT or SIGTERM calls `stop`; the second acts as usual. Outside the main thread nothing is changed."""
+    """Within this context, the first SIGINT or SIGTERM calls `stop`; the second has its usual effect. Only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         stop()
         signal.signal(number, before[signal.Signals(number)])
 
     for s in before:
-        signal.signal(s, note)
+        signal.signal(s, on_signal)
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""One trainer for every task: what a task is, how a run goes, and how it goes on after any interruption.
+"""The trainer of every task: steps, evaluation, checkpoints, and resuming after an interruption.
 
-A run lives in one folder: `log.jsonl`, `checkpoints/step-….safetensors`, `best.safetensors`. Running the same thing again
-resumes from the newest checkpoint, cuts the log back to it, and ends (on CPU) bit-identical to a run never interrupted.
+A run has one folder with `log.jsonl`, `checkpoints/step-….safetensors` and `best.safetensors`. Running it again resumes from the
+newest checkpoint, truncates the log to it, and gives (on CPU) bit-identical results to a run without interruption.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from .signals import stopped_by_signals
 
 __all__ = ["STATE_KEY", "Progress", "TrainState", "Trainable", "Trainer", "Training"]
 
-STATE_KEY = "journey"  # where a checkpoint keeps its TrainState; the word of the first versions, so that their runs resume
+STATE_KEY = "journey"  # the key of the TrainState in a checkpoint; the name the first versions used, so that their runs can be resumed
 
 
 class Trainable(Protocol):
-    """What is trained. Everything here must be a function of its inputs: the trainer owns the order and the randomness."""
+    """A task as the trainer uses it. Methods must depend only on their arguments and the random generators the trainer seeds."""
 
     @property
     def model(self) -> nn.Module:
-        """The model, with its first weights."""
+        """The model, with its initial weights."""
         ...
 
     def batches(self, epoch: int) -> Sequence[Any]:
-        """The batches of an epoch, the same each time this is asked; one may be made when it is indexed."""
+        """Return the batches of an epoch, the same ones at every call; a batch may be built when it is indexed."""
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, int]:
-        """The loss summed over a batch, and the number of tokens (or examples) it is summed over."""
+        """Compute the loss summed over a batch, and the number of tokens (or examples) in the sum."""
         ...
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Scores on held-out data; "loss" and "perplexity" are better low, all others high."""
+        """Compute scores on held-out data; lower is better for "loss" and "perplexity", higher for all others."""
         ...
 
     def samples(self, model: nn.Module) -> str:
-        """A few outputs to look at, or ""."""
+        """Return a few outputs as text, or ""."""
         ...
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is, for a progress bar. `metrics` and `samples` are set when an evaluation has just been made."""
+    """The progress of a run, for a progress bar. `metrics` and `samples` are set after an evaluation."""
 
     step: int
     total: int
@@ -72,7 +72,7 @@ class Progress:
 
 @dataclass
 class TrainState:
-    """What a checkpoint remembers besides tensors: the position in the data, the best score, the end of the log."""
+    """The part of a checkpoint that is not tensors: the position in the data, the best score, the length of the log."""
 
     step: int = 0
     epoch: int = 0
@@ -84,7 +84,7 @@ class TrainState:
     loss_count: int = 0
     tokens: int = 0
     log_bytes: int = 0
-    size: int = 0  # batches a step, over all processes: what `group` counts in
+    size: int = 0  # batches per step over all processes; `group` counts in this unit
     finished: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -92,11 +92,11 @@ class TrainState:
 class Trainer:
     """Train a task in a folder.
 
-    folder  the run's own; made when missing, resumed when it holds checkpoints
+    folder  of the run; created if missing, resumed if it has checkpoints
     watch   called with a `Progress` after every step and evaluation (on the main process)
-    fully_sharded   several processes hold a part of the weights and of the optimiser's state each (FSDP), not a copy each (DDP)
+    fully_sharded   shard weights and optimiser state over the processes (FSDP) instead of replicating them (DDP)
 
-    A task whose batches are shared by several processes says by how many in `ranks_a_batch`.
+    A task whose batches are shared by several processes has their number as `ranks_a_batch`.
     """
 
     def __init__(
@@ -116,35 +116,35 @@ class Trainer:
         self.folder = Path(folder)
         self.watch = watch
         self.accelerator = Accelerator(
-            # Autocast is entered in `_step`: accelerate's own setting is one for the whole process, whatever trainer comes next.
+            # Autocast is entered in `_step`: accelerate's own setting would apply to the whole process, later trainers included.
             mixed_precision="no",
-            cpu=not torch.accelerator.is_available(),  # several processes on CPU are only seen when it is said
-            # No example may be repeated to even out the processes; `_share` distributes the batches itself.
+            cpu=not torch.accelerator.is_available(),  # accelerate finds several CPU processes only if this is set
+            # No example may be repeated to balance the processes; `_share` distributes the batches.
             dataloader_config=DataLoaderConfiguration(even_batches=False),
         )
         self.fully_sharded = fully_sharded and self.accelerator.num_processes > 1
         ranks = int(getattr(task, "ranks_a_batch", 1))
-        self._readers = self.accelerator.num_processes // ranks  # how many batches are read at once
-        self._reader = self.accelerator.process_index // ranks
+        self._parallel_batches = self.accelerator.num_processes // ranks  # batches processed at the same time
+        self._batch_index = self.accelerator.process_index // ranks  # which of them this process works on
         self.state = TrainState()
         self._stop = False
-        self._since = (time.monotonic(), 0)  # when the tokens were last counted from nothing, and how many since
+        self._since = (time.monotonic(), 0)  # start of the speed measurement, and tokens since then
 
     def run(self) -> TrainState:
-        """Train to the end, or until interrupted (SIGINT, SIGTERM: a checkpoint is written first)."""
+        """Train to the end, or until SIGINT or SIGTERM, after which a checkpoint is written; return the final state."""
         keep_memory()
         with deterministic(self.settings.deterministic), stopped_by_signals(self._request_stop):
             bare = self.task.model
-            if self.fully_sharded:  # before the optimiser sees the parameters: they are other ones afterwards
+            if self.fully_sharded:  # before the optimiser is created, because it replaces the parameters
                 from ...parallel.fully_sharded import shard_parameters
 
                 shard_parameters(bare, self.accelerator.device)
             decayed = [p for p in bare.parameters() if p.requires_grad and p.dim() >= 2]
-            plain = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
-            groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+            undecayed = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
+            groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
             model, wrapped = (bare, optimiser) if self.fully_sharded else self.accelerator.prepare(bare, optimiser)
-            seed_all(self.settings.seed + 7919 * self.accelerator.process_index)  # each process draws its own dropout
+            seed_all(self.settings.seed + 7919 * self.accelerator.process_index)  # each process has its own dropout masks
             self._resume(bare, optimiser)
             state = self.state
             while not state.finished and not self._stop:
@@ -154,22 +154,21 @@ class Trainer:
                 self._epoch(model, bare, wrapped, optimiser)
             return state
 
-    # One epoch, one step
-
     def _epoch(self, model: nn.Module, bare: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer) -> None:
+        """Train to the end of the epoch, or until the run is stopped or over. `bare` is the model without a distributed wrapper."""
         settings, state = self.settings, self.state
         batches = self.task.batches(state.epoch)
-        size = settings.accumulate * self._readers
+        size = settings.accumulate * self._parallel_batches
         groups = -(-len(batches) // size)
         if not groups:
-            raise ValueError("the task has no batches; is the training data empty?")
-        if state.size not in (0, size):  # the checkpoint was made with more or fewer batches a step
+            raise ValueError("the task has no batches; the training data is empty")
+        if state.size not in (0, size):  # the checkpoint is of a run with another number of batches per step
             state.group = state.group * state.size // size
         state.size = size
         total = settings.steps or settings.epochs * groups
         while state.group < groups:
-            chosen = range(state.group * size, min((state.group + 1) * size, len(batches)))
-            loss, count, norm, rate = self._step(model, wrapped, optimiser, [(batches[i], weight) for i, weight in self._share(chosen)])
+            indices = range(state.group * size, min((state.group + 1) * size, len(batches)))
+            loss, count, norm, rate = self._step(model, wrapped, optimiser, [(batches[i], weight) for i, weight in self._share(indices)])
             state.step += 1
             state.group += 1
             state.tokens += count
@@ -177,7 +176,7 @@ class Trainer:
             state.loss_count += count
             if state.group == groups:
                 state.epoch += 1
-            self._tell(loss / max(count, 1), count, rate, total)
+            self._report(loss / max(count, 1), count, rate, total)
             if state.step % settings.log_every == 0:
                 mean = state.loss_sum / max(state.loss_count, 1)
                 self._log("step", epoch=state.epoch, loss=mean, rate=rate, norm=norm, tokens=state.tokens)
@@ -192,14 +191,18 @@ class Trainer:
             if done or self._stop or self._over():
                 return
 
-    def _share(self, chosen: range) -> list[tuple[int, int]]:
-        """This process's batches of a group, weight 1 each; one left without any takes the first with weight 0, to keep step."""
-        mine = list(chosen)[self._reader :: self._readers]
-        return [(i, 1) for i in mine] or [(chosen[0], 0)]
+    def _share(self, indices: range) -> list[tuple[int, int]]:
+        """Return this process's batches of a step as (index, weight).
+
+        The weight is 1; a process without a batch computes the first one with weight 0, so that all take part in the reduction.
+        """
+        mine = list(indices)[self._batch_index :: self._parallel_batches]
+        return [(i, 1) for i in mine] or [(indices[0], 0)]
 
     def _step(
         self, model: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer, batches: list[tuple[Any, int]]
     ) -> tuple[float, int, float, float]:
+        """Make one update; return the summed loss, the number of tokens, the gradient norm and the learning rate."""
         settings = self.settings
         model.train()
         sums, count = 0.0, 0
@@ -210,11 +213,11 @@ class Trainer:
                 self.accelerator.backward(loss * weight)
             sums += float(loss.detach()) * weight
             count += n * weight
-        if self.accelerator.num_processes > 1:  # a signal may have reached one process alone: all stop together
-            mine = torch.tensor([sums, float(count), float(self._stop)], dtype=torch.float64, device=self.accelerator.device)
-            sums, total, stop = self.accelerator.reduce(mine).tolist()
+        if self.accelerator.num_processes > 1:  # all processes stop together, even if only one got the signal
+            local = torch.tensor([sums, float(count), float(self._stop)], dtype=torch.float64, device=self.accelerator.device)
+            sums, total, stop = self.accelerator.reduce(local).tolist()
             count, self._stop = int(total), stop > 0
-        # Sums were sent back, so that every token weighs the same whatever batch or process it was in: divide by their number here.
+        # The losses are sums, so that every token has the same weight in any batch or process: divide by their number here.
         scale = self.accelerator.num_processes / max(count, 1)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, scale)
@@ -231,10 +234,10 @@ class Trainer:
             group["lr"] = rate
         wrapped.step()
         wrapped.zero_grad(set_to_none=True)
-        return sums, count, float(checkpoints.whole(norm)), rate
+        return sums, count, float(checkpoints.gathered_tensor(norm)), rate
 
     def _without_sync(self, model: nn.Module) -> Any:
-        """Gradients are accumulated and not exchanged between processes."""
+        """Return a context in which gradients are accumulated without exchanging them between processes."""
         if not self.fully_sharded:
             return self.accelerator.no_sync(model)
         from ...parallel.fully_sharded import without_gradient_sync
@@ -242,6 +245,7 @@ class Trainer:
         return without_gradient_sync(model)
 
     def _over(self) -> bool:
+        """Return whether the last step or epoch is reached, or patience has run out."""
         settings, state = self.settings, self.state
         return bool(
             (settings.steps and state.step >= settings.steps)
@@ -249,13 +253,10 @@ class Trainer:
             or (settings.patience and state.stale >= settings.patience)
         )
 
-    # Scores
-
     def _evaluate(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
-        """Score the model, log it, and keep its weights when they are the best yet. Leaves no trace in the random numbers.
+        """Evaluate the model, log the scores, and save its weights if they are the best so far. Random generators are restored.
 
-        The main process does it; the others learn what it found, so that all agree on when to stop. Where each holds a part of the
-        weights, all do it together.
+        The main process evaluates and broadcasts the result, so that all stop at the same step; with sharded weights all evaluate.
         """
         if self.accelerator.is_main_process or self.fully_sharded:
             self._score(model, event, rate=rate, total=total)
@@ -263,24 +264,24 @@ class Trainer:
             from accelerate.utils import broadcast
 
             state = self.state
-            found = torch.tensor(
+            result = torch.tensor(
                 [float("nan") if state.best is None else state.best, float(state.best_step), float(state.stale)],
                 dtype=torch.float64,
                 device=self.accelerator.device,
             )
-            best, step, stale = broadcast(found).tolist()
+            best, step, stale = broadcast(result).tolist()
             state.best, state.best_step, state.stale = None if best != best else best, int(step), int(stale)
 
     def _score(self, model: nn.Module, event: str, *, rate: float, total: int) -> None:
         state, settings = self.state, self.settings
         random_tensors, random_json = checkpoints.random_state()
         model.eval()
-        with torch.no_grad(), self._whole(model):
+        with torch.no_grad(), self._gathered(model):
             metrics = self.task.evaluate(model)
             samples = self.task.samples(model)
         checkpoints.set_random_state(random_tensors, random_json)
         if settings.metric not in metrics:
-            raise ValueError(f"metric is {settings.metric!r} but this task measures {', '.join(metrics)}")
+            raise ValueError(f"metric is {settings.metric!r}; expected one of this task's metrics: {', '.join(metrics)}")
         value = metrics[settings.metric]
         better = value == value and (state.best is None or (value - state.best) * _sign(settings.metric) > 0)
         if better:
@@ -296,8 +297,8 @@ class Trainer:
             self.watch(Progress(state.step, total, state.epoch, float("nan"), rate, 0.0, float("nan"), metrics, samples))
         self._since = (time.monotonic(), 0)
 
-    def _whole(self, model: nn.Module) -> Any:
-        """The model's weights in one piece, for methods other than its call."""
+    def _gathered(self, model: nn.Module) -> Any:
+        """Return a context in which sharded weights are gathered, for methods other than the model's call."""
         if not self.fully_sharded:
             return contextlib.nullcontext()
         from ...parallel.fully_sharded import gathered
@@ -305,29 +306,27 @@ class Trainer:
         return gathered(model)
 
     def _finish(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """A last evaluation, then the mean of the last checkpoints, which takes the best one's place when it is better."""
+        """Evaluate a last time, then the average of the last checkpoints, which becomes the best weights if it scores higher."""
         settings, state = self.settings, self.state
         if state.step % settings.evaluate_every:
             self._evaluate(model, "evaluation", rate=0.0, total=state.step)
         folder = self.folder / "checkpoints"
         scheduled = [step for step in checkpoints.steps_in(folder) if step % settings.checkpoint_every == 0][-settings.average :]
         if settings.average > 1 and len(scheduled) > 1:
-            own = {name: tensor.clone() for name, tensor in checkpoints.weights_of(model).items()}
+            last_weights = {name: tensor.clone() for name, tensor in checkpoints.weights_of(model).items()}
             checkpoints.load_weights(model, checkpoints.average(folder / checkpoints.name_of(step) for step in scheduled))
             self._evaluate(model, "average", rate=0.0, total=state.step)
-            checkpoints.load_weights(model, own)
+            checkpoints.load_weights(model, last_weights)
         state.finished = True
         self._save(model, optimiser)
 
-    # The folder
-
     def _save(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
         main = self.accelerator.is_main_process
-        if main or self.fully_sharded:  # all ranks bring their part of the tensors
+        if main or self.fully_sharded:  # gathering sharded tensors needs all ranks
             weights, states = checkpoints.weights_of(model), checkpoints.optimiser_tensors(optimiser, model)
         if main:
             log = self.folder / "log.jsonl"
-            if log.exists():  # the log reaches the disk before the checkpoint that counts on it
+            if log.exists():  # the log must be on disk before the checkpoint that stores its length
                 with log.open("rb") as file:
                     os.fsync(file.fileno())
                 self.state.log_bytes = log.stat().st_size
@@ -344,7 +343,7 @@ class Trainer:
         self.accelerator.wait_for_everyone()
 
     def _resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Take up the newest checkpoint, or begin; either way the log ends where the work does."""
+        """Load the newest checkpoint, if there is one, and truncate the log to it."""
         folder = self.folder / "checkpoints"
         steps = checkpoints.steps_in(folder)
         if steps:
@@ -352,17 +351,17 @@ class Trainer:
             tensors, note = checkpoints.read(path)
             parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
             for name, tensor in tensors.items():
-                part, _, rest = name.partition(".")
-                parts[part][rest] = tensor
+                part, _, key = name.partition(".")
+                parts[part][key] = tensor
             checkpoints.load_weights(model, parts["model"], origin=path)
             checkpoints.load_optimiser(optimiser, model, parts["optimiser"])
             if self.accelerator.is_main_process:
                 checkpoints.set_random_state(parts["random"], note["random"])
-            else:  # other processes draw their own numbers, anew from here
+            else:  # the generators of other processes are seeded anew
                 seed_all(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
             self.state = TrainState(**note[STATE_KEY])
             if self.state.finished and not self._over():
-                self.state.finished = False  # the settings ask for more than last time
+                self.state.finished = False  # the settings have more steps than last time
         if self.accelerator.is_main_process:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / "log.jsonl").open("ab") as file:
@@ -374,11 +373,11 @@ class Trainer:
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
-    def _tell(self, loss: float, count: int, rate: float, total: int) -> None:
+    def _report(self, loss: float, count: int, rate: float, total: int) -> None:
         if self.watch and self.accelerator.is_main_process:
-            began, tokens = self._since
-            self._since = (began, tokens + count)
-            elapsed = max(time.monotonic() - began, 1e-9)
+            start, tokens = self._since
+            self._since = (start, tokens + count)
+            elapsed = max(time.monotonic() - start, 1e-9)
             speed = (tokens + count) / elapsed
             mean = self.state.tokens / max(self.state.step, 1)
             left = max(total - self.state.step, 0) * mean / speed
@@ -389,10 +388,10 @@ class Trainer:
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal ended the run before it was over."""
+        """Whether a signal stopped the run before its end."""
         return self._stop
 
 
 def _sign(metric: str) -> int:
-    """+1 when more is better."""
+    """Return +1 if higher is better, −1 if lower is."""
     return -1 if metric in ("loss", "perplexity") else 1

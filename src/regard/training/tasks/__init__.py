@@ -1,6 +1,6 @@
-"""The tasks a model can be trained for, one entry each: `regard train`, `regard evaluate` and `regard.zoo.open` find them here.
+"""The tasks a model can be trained for; `regard train`, `regard evaluate` and `regard.zoo.open` look them up here.
 
-A new task is a file (or a folder) here with `TASK = Task(...)`, its explained config in ../manuals/NAME.toml, and its name in `TASKS`.
+To add a task: a module (or package) here with `TASK = Task(...)`, its commented config in ../manuals/NAME.toml, its name in `TASKS`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ..loop.trainer import Trainable
     from ..opened import OpenedModel
 
-TASKS = ("translation", "lm", "mlm", "classify", "reader")  # each the name of a module here; imported when it is first asked for
+TASKS = ("translation", "lm", "mlm", "classify", "reader")  # module names; a module is imported on first use
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is to be measured: the run in a folder, on test files; for tasks that write text, with which beam, and where outputs go."""
+    """The arguments of an evaluation: the folder of a run, test files; for translation, the beam width and a file for the outputs."""
 
     run: Path
     test: Sequence[Path]
@@ -34,17 +34,17 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Task:
-    """Everything there is to know of a task.
+    """The description of a task.
 
-    name          what it is called in commands and in run.json
-    config        the dataclass its TOML file is read into; `files()` names its data, `out` its folder, `training` its settings
-    build         (config, folder of the config file, folder of the run) → what the trainer trains
-    open          (folder of a run, device=…) → the best model of the run, ready to use and to look at
-    evaluate      scores of a run on test files, as plain values
-    data          the kind of file it can be started from without a config; "" where it needs one
+    name          its name in commands and in run.json
+    config        the dataclass of its TOML file, with `files()` (its data), `out` (its folder) and `training` (its settings)
+    build         (config, folder of the config file, folder of the run) → the `Trainable` the trainer trains
+    open          (folder of a run, device=…) → the best model of the run, as an `OpenedModel`
+    evaluate      scores of a run on test files, as values for JSON
+    data          the kind of data file it can be trained on without a config; "" if it needs one
     adapt         (manual, data file) → the manual with settings chosen for the data
-    sharded_loss  the loss of a rank's part of a batch, where its sequences can be shared by several processes
-    by_length     whether its scores are also given by source length ("by_length"), so that models can be compared by it
+    sharded_loss  the loss of a rank's part of a batch; None if the task does not support context parallelism
+    by_length     whether its scores include a table by source length, "by_length"
     """
 
     name: str
@@ -59,15 +59,15 @@ class Task:
 
     @property
     def manual(self) -> str:
-        """The task's TOML file with every key explained."""
+        """The task's commented example config."""
         return (files("regard.training") / "manuals" / f"{self.name}.toml").read_text(encoding="utf-8")
 
 
 def find_task(name: str) -> Task:
-    """The task registered as `name`; an error names the nearest one."""
+    """Return the task called `name`; an error suggests the most similar name."""
     if name not in TASKS:
-        near = difflib.get_close_matches(name, TASKS, n=1)
-        raise ValueError(f"there is no task {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(TASKS)}"))
+        similar = difflib.get_close_matches(name, TASKS, n=1)
+        raise ValueError(f"there is no task {name!r}; " + (f"did you mean {similar[0]!r}?" if similar else f"known: {', '.join(TASKS)}"))
     task: Task = import_module(f"{__name__}.{name}").TASK
     return task
 

@@ -1,4 +1,4 @@
-"""Name the class of a text: an encoder with a classification head, from scratch or from a masked-token run."""
+"""Text classification: an encoder with a classification head, trained from scratch or from a masked-token run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..loop.settings import Training
 from ..runs import load_best, read_run, run_config
 from ..tables import TEXT_VOCABULARY
 from . import Evaluation, Task
-from .mlm import BertModel, FramedModel, MaskedConfig, Words, framed
+from .mlm import BertModel, EncoderModel, MaskedConfig, Words, with_boundaries
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Data:
 
 @dataclass(frozen=True)
 class ClassifyConfig:
-    """A whole classification config. `start` is the folder of an `mlm` run: its encoder and vocabulary are taken over."""
+    """A classification config. `start` is the folder of an `mlm` run whose encoder and vocabulary are used."""
 
     out: str
     data: Data
@@ -48,7 +48,7 @@ class ClassifyConfig:
 
     def __post_init__(self) -> None:
         if self.start is not None and (self.model is not None or self.vocabulary is not None):
-            raise ValueError("start takes the model and vocabulary of another run; remove [model] and [vocabulary], or start")
+            raise ValueError("start uses the model and vocabulary of another run; remove [model] and [vocabulary], or start")
 
     def files(self) -> list[str]:
         return [self.data.train, self.data.valid]
@@ -64,25 +64,26 @@ class Batch:
 
 
 class TrainableClassifier:
-    """Trains a `BertClassifier` and measures how many held-out texts it names right."""
+    """Trains a `BertClassifier` and measures its accuracy on held-out texts."""
 
     def __init__(
         self, config: ClassifyConfig, model: nn.Module, vocabulary: Vocabulary, labels: list[str], train: Any, valid: Any, context: int
     ) -> None:
         self.config, self.model, self.labels = config, model, labels
         self.classifier = Classifier(model, vocabulary, labels, context)
-        number = {label: i for i, label in enumerate(labels)}
-        unknown = sorted({pair.target for pair in valid} - number.keys())
+        label_ids = {label: i for i, label in enumerate(labels)}
+        unknown = sorted({pair.target for pair in valid} - label_ids.keys())
         if unknown:
             raise ValueError(f"{config.data.valid}: the label {unknown[0]!r} is not among the training labels ({', '.join(labels[:8])})")
         self.train, self.valid = (
-            (framed(vocabulary, [p.source for p in pairs], context), [number[p.target] for p in pairs]) for pairs in (train, valid)
+            (with_boundaries(vocabulary, [p.source for p in pairs], context), [label_ids[p.target] for p in pairs])
+            for pairs in (train, valid)
         )
         self.texts = [p.source for p in valid]
 
     @classmethod
     def build(cls, config: ClassifyConfig, root: Path, folder: Path) -> TrainableClassifier:
-        """Read texts and labels; make the encoder, or take it from the run `start` names."""
+        """Read texts and labels; build the encoder, or load it from the run `start`."""
         train, valid = (
             read_pairs(root / name, columns=config.data.columns, keys=config.data.keys) for name in (config.data.train, config.data.valid)
         )
@@ -98,10 +99,10 @@ class TrainableClassifier:
         torch.manual_seed(config.training.seed)
         model = _model(shape, len(vocabulary), len(labels))
         if config.start is not None:
-            trained = shape.build(len(vocabulary))
-            load_best(trained, root / config.start)
-            # The masked-token head stays behind; the pooled vector and the classes begin anew.
-            model.bert.load_state_dict({**model.bert.state_dict(), **_shared(trained, model.bert)})
+            pretrained = shape.build(len(vocabulary))
+            load_best(pretrained, root / config.start)
+            # Without the masked-token head; the pooling layer and the classifier keep their new weights.
+            model.bert.load_state_dict({**model.bert.state_dict(), **_common_weights(pretrained, model.bert)})
         return cls(config, model, vocabulary, labels, train, valid, shape.context)
 
     def batches(self, epoch: int) -> Sequence[Batch]:
@@ -116,25 +117,25 @@ class TrainableClassifier:
         return F.cross_entropy(logits.float(), batch.labels.to(device), reduction="sum", label_smoothing=smoothing), len(batch.labels)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Loss and accuracy (percent) on the held-out texts."""
+        """Compute loss and accuracy (percent) on the held-out texts."""
         ids, labels = self.valid
-        total, right = 0.0, 0
+        total, correct = 0.0, 0
         device = next(model.parameters()).device
         for row in bucketed([len(row) for row in ids], tokens=self.config.data.batch_tokens, seed=0, epoch=0):
             batch = _batch(ids, labels, row)
-            logits, wanted = model(batch.ids.to(device), batch.lengths.to(device)), batch.labels.to(device)
-            total += float(F.cross_entropy(logits.float(), wanted, reduction="sum"))
-            right += int((logits.argmax(-1) == wanted).sum())
-        return {"loss": total / len(labels), "accuracy": 100.0 * right / len(labels)}
+            logits, targets = model(batch.ids.to(device), batch.lengths.to(device)), batch.labels.to(device)
+            total += float(F.cross_entropy(logits.float(), targets, reduction="sum"))
+            correct += int((logits.argmax(-1) == targets).sum())
+        return {"loss": total / len(labels), "accuracy": 100.0 * correct / len(labels)}
 
     def samples(self, model: nn.Module) -> str:
-        few = self.texts[:3]
-        named = self.classifier.classify(few)
-        return "\n".join(f"{text}  →  {label} ({p:.2f})" for text, (label, p) in zip(few, named, strict=True))
+        texts = self.texts[:3]
+        predictions = self.classifier.classify(texts)
+        return "\n".join(f"{text}  →  {label} ({p:.2f})" for text, (label, p) in zip(texts, predictions, strict=True))
 
 
-class Classifier(FramedModel):
-    """A trained classifier with its vocabulary and labels: a text in, a label and its probability out."""
+class Classifier(EncoderModel):
+    """A trained classifier with its vocabulary and labels; predicts a label and its probability."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary, labels: list[str], context: int) -> None:
         super().__init__(model, vocabulary, context)
@@ -142,19 +143,19 @@ class Classifier(FramedModel):
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Classifier:
-        """The best model of a finished or running training."""
+        """Load the best model of a finished or running training."""
         folder = Path(folder)
         read_run(folder, "classify")
-        about = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+        saved = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
         vocabulary = Vocabulary.load(folder / TEXT_VOCABULARY)
-        shape = from_dict(about["model"], BertModel, origin=folder / "labels.json")
-        model = _model(shape, len(vocabulary), len(about["labels"]))
+        shape = from_dict(saved["model"], BertModel, origin=folder / "labels.json")
+        model = _model(shape, len(vocabulary), len(saved["labels"]))
         load_best(model, folder)
-        return cls(model.to(device), vocabulary, about["labels"], shape.context)
+        return cls(model.to(device), vocabulary, saved["labels"], shape.context)
 
     @torch.no_grad()
     def classify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        """The likeliest label of each text and its probability."""
+        """Return the most likely label of each text and its probability."""
         result = []
         for text in texts:
             ids, lengths = padded([self.encode(text)])
@@ -163,13 +164,13 @@ class Classifier(FramedModel):
         return result
 
 
-def evaluate(asked: Evaluation) -> dict[str, Any]:
-    """Accuracy (percent) on the texts and labels of the test files."""
-    data = run_config(asked.run, "classify", ClassifyConfig).data
-    pairs = [pair for file in asked.test for pair in read_pairs(file, columns=data.columns, keys=data.keys)]
-    named = Classifier.open(asked.run, device=asked.device).classify([p.source for p in pairs])
-    right = sum(label == p.target for (label, _), p in zip(named, pairs, strict=True))
-    return {"texts": len(pairs), "accuracy": 100.0 * right / len(pairs)}
+def evaluate(request: Evaluation) -> dict[str, Any]:
+    """Compute accuracy (percent) on the texts and labels of the test files."""
+    data = run_config(request.run, "classify", ClassifyConfig).data
+    pairs = [pair for file in request.test for pair in read_pairs(file, columns=data.columns, keys=data.keys)]
+    predictions = Classifier.open(request.run, device=request.device).classify([p.source for p in pairs])
+    correct = sum(label == p.target for (label, _), p in zip(predictions, pairs, strict=True))
+    return {"texts": len(pairs), "accuracy": 100.0 * correct / len(pairs)}
 
 
 def _model(shape: BertModel, words: int, classes: int) -> Any:
@@ -183,9 +184,10 @@ def _batch(ids: list[list[int]], labels: list[int], row: list[int]) -> Batch:
     return Batch(grid, lengths, torch.tensor([labels[i] for i in row]))
 
 
-def _shared(source: nn.Module, target: nn.Module) -> dict[str, Tensor]:
-    known = target.state_dict().keys()
-    return {name: tensor for name, tensor in source.state_dict().items() if name in known}
+def _common_weights(source: nn.Module, target: nn.Module) -> dict[str, Tensor]:
+    """Return the weights of `source` that `target` has too."""
+    names = target.state_dict().keys()
+    return {name: tensor for name, tensor in source.state_dict().items() if name in names}
 
 
 TASK = Task(

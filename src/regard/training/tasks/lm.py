@@ -1,4 +1,4 @@
-"""Predict the next token after every prefix: a language model from plain text."""
+"""Language modelling: a decoder trained to predict the next token of plain text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from . import Evaluation, Task
 
 @dataclass(frozen=True)
 class Data:
-    """The `[data]` table. Without `valid`, the last `held_out` of the training text is held out."""
+    """The `[data]` table. Without `valid`, the last share `held_out` of the training text is held out."""
 
     train: str
     valid: str | None = None
@@ -32,7 +32,7 @@ class Data:
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out < 1:
-            raise ValueError(f"held_out is {self.held_out}; it is a share, between 0 and 1")
+            raise ValueError(f"held_out is {self.held_out}; expected a share between 0 and 1")
 
     def files(self) -> list[str]:
         return [self.train, *([self.valid] if self.valid else [])]
@@ -40,7 +40,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Words(VocabularyTable):
-    """The `[vocabulary]` table. "char" keeps the text as it is; the other kinds read it line by line, each line ended by </s>."""
+    """The `[vocabulary]` table. "char" keeps the text unchanged; the other kinds encode it line by line, each line ended by </s>."""
 
     kind: Kind = "char"
 
@@ -64,15 +64,15 @@ class GptModel(TransformerTable):
 
 @dataclass(frozen=True)
 class LanguageConfig(TextConfig):
-    """A whole language-model config."""
+    """A language-model config."""
 
     data: Data
     model: GptModel
     vocabulary: Words = Words()
 
 
-class Windows(Sequence[Tensor]):
-    """Batches (B, context + 1) of windows that begin anywhere in the ids; which ones is a function of (seed, epoch, i)."""
+class Excerpts(Sequence[Tensor]):
+    """Batches (B, context + 1) of random excerpts of the ids; those of batch i depend only on (seed, epoch, i)."""
 
     def __init__(self, ids: Tensor, *, batch: int, context: int, seed: int, epoch: int) -> None:
         self.ids, self.batch, self.context, self.key = ids, batch, context, (seed, epoch)
@@ -86,7 +86,7 @@ class Windows(Sequence[Tensor]):
 
 
 class TrainableLanguageModel:
-    """Trains a `Gpt` on windows of a text and measures it on all of the held-out text."""
+    """Trains a `Gpt` on excerpts of a text and measures it on all of the held-out text."""
 
     def __init__(self, config: LanguageConfig, model: nn.Module, vocabulary: Vocabulary, train: Tensor, valid: Tensor) -> None:
         context = config.model.context
@@ -97,25 +97,25 @@ class TrainableLanguageModel:
 
     @classmethod
     def build(cls, config: LanguageConfig, root: Path, folder: Path) -> TrainableLanguageModel:
-        """Read the text, learn the vocabulary from its training part (or take the run's), make the model."""
+        """Read the text, train the vocabulary on its training part (or load that of the run), build the model."""
         lines = read_lines(root / config.data.train)
         if config.data.valid:
-            held = read_lines(root / config.data.valid)
-        elif config.vocabulary.kind == "char":  # to the character, as nanoGPT splits
+            held_out = read_lines(root / config.data.valid)
+        elif config.vocabulary.kind == "char":  # split at a character, as nanoGPT does
             text = "\n".join(lines)
-            cut = int(len(text) * (1 - config.data.held_out))
-            lines, held = text[:cut].split("\n"), text[cut:].split("\n")
+            split = int(len(text) * (1 - config.data.held_out))
+            lines, held_out = text[:split].split("\n"), text[split:].split("\n")
         else:
-            cut = int(len(lines) * (1 - config.data.held_out))
-            lines, held = lines[:cut], lines[cut:]
-        learn_from = (line + "\n" for line in lines) if config.vocabulary.kind == "char" else lines
-        vocabulary = config.vocabulary.load_or_learn(folder / TEXT_VOCABULARY, learn_from)
+            split = int(len(lines) * (1 - config.data.held_out))
+            lines, held_out = lines[:split], lines[split:]
+        vocabulary_lines = (line + "\n" for line in lines) if config.vocabulary.kind == "char" else lines
+        vocabulary = config.vocabulary.load_or_learn(folder / TEXT_VOCABULARY, vocabulary_lines)
         torch.manual_seed(config.training.seed)
         model = config.model.build(len(vocabulary))
-        return cls(config, model, vocabulary, encode_lines(vocabulary, lines), encode_lines(vocabulary, held))
+        return cls(config, model, vocabulary, encode_lines(vocabulary, lines), encode_lines(vocabulary, held_out))
 
-    def batches(self, epoch: int) -> Windows:
-        return Windows(
+    def batches(self, epoch: int) -> Excerpts:
+        return Excerpts(
             self.train, batch=self.config.data.batch, context=self.config.model.context, seed=self.config.training.seed, epoch=epoch
         )
 
@@ -126,19 +126,19 @@ class TrainableLanguageModel:
         return next_token_loss(model, batch, smoothing=self.config.training.smoothing, sharding=sharding)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Loss and perplexity over the whole held-out text."""
+        """Compute loss and perplexity on the whole held-out text."""
         loss = held_out_loss(model, self.valid, self.config.model.context)
         return {"loss": loss, "perplexity": perplexity(loss)}
 
     def samples(self, model: nn.Module) -> str:
-        """A short continuation of the beginning of the held-out text."""
+        """Return a short continuation of the beginning of the held-out text."""
         prompt = self.valid[:8].tolist()
         opened = LanguageModel(model, self.vocabulary)
         return opened.text("", prompt, opened.extend(prompt, max_new=120, temperature=0.8, seed=0))
 
 
 def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> Tensor:
-    """A text's ids: characters with their line breaks, or each line's pieces and </s>."""
+    """Return a text's ids (N,): characters with their line breaks, or each line's tokens and </s>."""
     if vocabulary.kind == "char":
         rows = vocabulary.encode_all([line + "\n" for line in lines[:-1]] + list(lines[-1:]))
     else:
@@ -147,21 +147,21 @@ def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> Tensor:
 
 
 def next_token_loss(model: nn.Module, batch: Tensor, *, smoothing: float = 0.0, sharding: Sharding | None = None) -> tuple[Tensor, int]:
-    """The summed loss of batch (B, L + 1), every token predicted from those before it, and the number of tokens predicted."""
+    """Compute the summed loss of batch (B, L + 1), every token predicted from those before it, and the number of predicted tokens."""
     batch = batch.to(next(model.parameters()).device, non_blocking=True)
-    ids, wanted = batch[:, :-1], batch[:, 1:]
+    ids, targets = batch[:, :-1], batch[:, 1:]
     logits = model(ids) if sharding is None else sharding.run(model, ids)
-    wanted = (wanted if sharding is None else sharding.part(wanted)).flatten()
-    return F.cross_entropy(logits.flatten(0, 1).float(), wanted, reduction="sum", label_smoothing=smoothing), len(wanted)
+    targets = (targets if sharding is None else sharding.part(targets)).flatten()
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets, reduction="sum", label_smoothing=smoothing), len(targets)
 
 
 @torch.no_grad()
 def held_out_loss(model: nn.Module, ids: Tensor, context: int) -> float:
-    """The mean loss over all of `ids` (N,), cut into windows that touch but do not overlap."""
+    """Compute the mean loss over all of `ids` (N,), split into consecutive segments of `context` tokens."""
     total, count = 0.0, 0
-    whole = (len(ids) - 1) // context
-    grid = ids[torch.arange(whole)[:, None] * context + torch.arange(context + 1)]  # (windows, context + 1)
-    for batch in (*torch.split(grid, max(4096 // context, 1)), ids[whole * context :][None]):
+    count_full = (len(ids) - 1) // context
+    grid = ids[torch.arange(count_full)[:, None] * context + torch.arange(context + 1)]  # (full segments, context + 1)
+    for batch in (*torch.split(grid, max(4096 // context, 1)), ids[count_full * context :][None]):
         if len(batch) and batch.shape[1] > 1:
             loss, n = next_token_loss(model, batch)
             total, count = total + float(loss), count + n
@@ -169,7 +169,7 @@ def held_out_loss(model: nn.Module, ids: Tensor, context: int) -> float:
 
 
 class LanguageModel(TextGenerator):
-    """A trained language model with its vocabulary: a prompt in, its continuation out."""
+    """A trained language model with its vocabulary; continues a prompt."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
         super().__init__(model)
@@ -178,28 +178,28 @@ class LanguageModel(TextGenerator):
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> LanguageModel:
-        """The best model of a finished or running training."""
+        """Load the best model of a finished or running training."""
         _, vocabulary, model = load_text_run(folder, "lm", LanguageConfig)
         return cls(model.to(device), vocabulary)
 
     def encode(self, text: str) -> list[int]:
         return self.vocabulary.encode(text)
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def token_texts(self, ids: Sequence[int]) -> list[str]:
         return [self.vocabulary.piece(id) for id in ids]
 
     def text(self, prompt: str, ids: list[int], new: list[int]) -> str:
         return self.vocabulary.decode([*ids, *new])
 
     def extend(self, ids: Sequence[int], *, max_new: int, seed: int | None = None, **options: Any) -> list[int]:
-        """The ids that follow; after nothing, those that begin a text."""
+        """Return the ids generated after `ids`; if `ids` is empty, those at the beginning of a text."""
         return super().extend(ids or [EOS], max_new=max_new, seed=seed, **options)
 
 
-def evaluate(asked: Evaluation) -> dict[str, Any]:
-    """Loss and perplexity on the text of the test files."""
-    opened = LanguageModel.open(asked.run, device=asked.device)
-    ids = encode_lines(opened.vocabulary, [line for file in asked.test for line in read_lines(file)])
+def evaluate(request: Evaluation) -> dict[str, Any]:
+    """Compute loss and perplexity on the text of the test files."""
+    opened = LanguageModel.open(request.run, device=request.device)
+    ids = encode_lines(opened.vocabulary, [line for file in request.test for line in read_lines(file)])
     loss = held_out_loss(opened.model, ids, opened.model.config.context)
     return {"tokens": len(ids), "loss": loss, "perplexity": perplexity(loss)}
 

@@ -1,5 +1,7 @@
-"""Questions about stories: train a reader that picks the sentences it needs. The reward is a right answer; which sentences support it
-is only ever used for measuring."""
+"""Question answering over stories: train a `Reader` that picks the sentences it needs.
+
+It is trained on answers alone; the supporting sentences in the data are used only for evaluation.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,28 @@ from ...text.sentences import split_sentences
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
 from ..loop.settings import Training
-from ..opened import OpenedModel, Pieces
+from ..opened import OpenedModel, TokenRows
 from ..runs import load_best, run_config
 from . import Evaluation, Task
 
 
 @dataclass(frozen=True)
 class Data:
-    """The `[data]` table: bAbI files. Without `valid` the last `held_out` questions of `train` are kept for measuring."""
+    """The `[data]` table: bAbI files. Without `valid`, the last `held_out` questions of `train` are held out."""
 
     train: str
     valid: str | None = None
     held_out: int = 1000
     batch: int = 32
-    first: float = 0.2  # the share of the stories, shortest first, that training begins with
-    grow: int = 20  # epochs until all of them are used
+    first: float = 0.2  # the share of the stories, shortest first, used in the first epoch
+    grow: int = 20  # the epoch from which all of them are used
 
     def __post_init__(self) -> None:
         if not 0 < self.first <= 1:
             raise ValueError(f"first is {self.first}; expected a share in (0, 1]")
         for name in ("held_out", "batch", "grow"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise ValueError(f"{name} is {getattr(self, name)}; expected 1 or more")
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class Model:
     hops: int = 1
     width: int = 32
     state: int = 32
-    draws: int = 32  # how often each story is read in a training step, with hard attention
-    curiosity: float = 0.05  # what a nat of the picks' divergence from recency costs at first …
-    curious: int = 60  # … and the epoch from which it costs nothing
+    draws: int = 32  # samples per story in a training step, with hard attention
+    curiosity: float = 0.05  # initial weight of the KL penalty on the picks (`reader_loss`) …
+    curious: int = 60  # … which falls linearly to 0 at this epoch
 
     def build(self, words: int, answers: int) -> Reader:
         return Reader(ReaderConfig(words, answers, hops=self.hops, width=self.width, state=self.state, attention=self.attention))
@@ -62,7 +64,7 @@ class Model:
 
 @dataclass(frozen=True)
 class ReaderTaskConfig:
-    """A whole reader config."""
+    """A reader config."""
 
     out: str
     data: Data
@@ -75,7 +77,7 @@ class ReaderTaskConfig:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Stories with their answers (B,), and how much the search for sentences is rewarded for variety (`reader_loss`)."""
+    """Stories with their answers (B,), and the weight of the KL penalty (`reader_loss`)."""
 
     stories: StoryBatch
     answers: Tensor
@@ -83,7 +85,7 @@ class Batch:
 
 
 class Batches(Sequence[Batch]):
-    """The batches of an epoch, each made when it is asked for."""
+    """The batches of an epoch, each built when it is indexed."""
 
     def __init__(self, rows: list[list[int]], stories: Sequence[Story], reader: StoryReader, curiosity: float) -> None:
         self.rows, self.stories, self.reader, self.curiosity = rows, stories, reader, curiosity
@@ -97,7 +99,7 @@ class Batches(Sequence[Batch]):
 
 
 class TrainableReader:
-    """Trains a reader on stories with questions, short stories first, and measures it on held-out ones."""
+    """Trains a `Reader` on stories with questions, short stories first, and measures it on held-out ones."""
 
     def __init__(self, config: ReaderTaskConfig, reader: StoryReader, train: list[Story], valid: list[Story]) -> None:
         self.config = config
@@ -108,7 +110,7 @@ class TrainableReader:
 
     @classmethod
     def build(cls, config: ReaderTaskConfig, root: Path, folder: Path) -> TrainableReader:
-        """Read the stories, learn the words and answers (or take those the run's folder has), make the model."""
+        """Read the stories, collect the words and answers (or load those of the run), build the model."""
         data = config.data
         train = read_stories(root / data.train)
         if data.valid is not None:
@@ -125,13 +127,13 @@ class TrainableReader:
             Vocabulary.train(lines, kind="word", lowercase=True).save(words)
             write_text(answers, json.dumps(sorted({story.answer for story in train}), ensure_ascii=False))
         torch.manual_seed(config.training.seed)
-        return cls(config, StoryReader.make(config, folder), train, valid)
+        return cls(config, StoryReader.untrained(config, folder), train, valid)
 
     def batches(self, epoch: int) -> Batches:
         data, settings = self.config.data, self.config.training
-        # From the first share to all stories, growing by the same factor every epoch.
-        way = min(1.0, epoch / data.grow)
-        count = max(1, round(len(self.train) * data.first ** (1 - way)))
+        # The number of stories grows geometrically from the first share to all.
+        fraction = min(1.0, epoch / data.grow)
+        count = max(1, round(len(self.train) * data.first ** (1 - fraction)))
         order = list(range(count))
         random.Random(f"{settings.seed} {epoch}").shuffle(order)
         rows = [order[i : i + data.batch] for i in range(0, count, data.batch)]
@@ -153,7 +155,7 @@ class TrainableReader:
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer with its probability, the sentences picked for it in order, and how many of the story's words were read."""
+    """An answer with its probability, the picked sentences in order, and the numbers of words read and in the story."""
 
     story: Story
     answer: str
@@ -163,76 +165,76 @@ class Answered:
     total: int
 
     def picture(self) -> str:
-        """The story with the picks numbered in the margin, then the question, the answer and the saving."""
+        """Return the story with the picks numbered in the margin, then the question, the answer and the share of words not read."""
         lines = []
         for n, sentence in enumerate(self.story.sentences):
             marks = ",".join(str(hop + 1) for hop, pick in enumerate(self.picks) if pick == n)
             lines.append(f"{marks:>4}  {sentence}" if marks else f"   ·  {sentence}")
         saved = 1 - self.read / self.total
-        told = f"read {self.read} of {self.total} words ({saved:.0%} saved)"
-        return "\n".join([*lines, f"   ?  {self.story.question}", f"   =  {self.answer}  ({self.probability:.2f})   {told}"])
+        words = f"read {self.read} of {self.total} words ({saved:.0%} saved)"
+        return "\n".join([*lines, f"   ?  {self.story.question}", f"   =  {self.answer}  ({self.probability:.2f})   {words}"])
 
 
 @dataclass(frozen=True, eq=False)
 class ReadStory(StoryBatch):
-    """One story as the model reads it, with its text."""
+    """The inputs of one story, with its text."""
 
     story: Story
 
 
 class StoryReader(OpenedModel):
-    """A trained reader with its words and answers: stories in, answers out.
+    """A trained reader with its vocabulary and answers; answers questions about stories.
 
-    As the inputs of a text, its last sentence is the question, and what is attended to are the sentences before it.
+    As `inputs` of a text, its last sentence is the question, and the sentences before it are the keys of the attention.
     """
 
     def __init__(self, model: Reader, words: Vocabulary, answers: list[str]) -> None:
         self.model, self.words, self.answers = model, words, answers
-        self._places = {answer: i for i, answer in enumerate(answers)}
-        self._known: dict[str, list[int]] = {}  # bAbI's sentences are few and often repeated
+        self._answer_ids = {answer: i for i, answer in enumerate(answers)}
+        self._cache: dict[str, list[int]] = {}  # sentence → ids; bAbI repeats its sentences often
 
     @classmethod
-    def make(cls, config: ReaderTaskConfig, folder: Path) -> StoryReader:
-        """A new model for a run's vocabulary and answers."""
+    def untrained(cls, config: ReaderTaskConfig, folder: Path) -> StoryReader:
+        """Build a model with new weights for the vocabulary and answers in a run's folder."""
         words = Vocabulary.load(folder / "words.vocabulary.json")
         answers: list[str] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
         return cls(config.model.build(len(words), len(answers)), words, answers)
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> StoryReader:
-        """The best model of a finished or running training."""
+        """Load the best model of a finished or running training."""
         folder = Path(folder)
-        reader = cls.make(run_config(folder, "reader", ReaderTaskConfig), folder)
+        reader = cls.untrained(run_config(folder, "reader", ReaderTaskConfig), folder)
         load_best(reader.model, folder)
         reader.model.to(device)
         return reader
 
     def batch(self, stories: Sequence[Story]) -> StoryBatch:
-        """Stories as ids."""
+        """Return stories as a batch of ids."""
         return StoryBatch.of(
             [[self._ids(s) for s in story.sentences] for story in stories], [self._ids(story.question) for story in stories]
         )
 
     def answer_ids(self, stories: Sequence[Story]) -> Tensor:
-        """(B,); −100, which no loss counts, for an answer never seen in training."""
-        return torch.tensor([self._places.get(story.answer, -100) for story in stories])
+        """Return the ids of the answers (B,); −100, which losses ignore, for an answer that is not in the training data."""
+        return torch.tensor([self._answer_ids.get(story.answer, -100) for story in stories])
 
     def answer(self, stories: Sequence[Story], *, batch: int = 250) -> list[Answered]:
         """Answer every story's question."""
-        found: list[Answered] = []
+        answered: list[Answered] = []
         for part, reading in self._readings(stories, batch):
-            likely, best = reading.logits[:, 0].softmax(-1).max(-1)
-            columns = (best, likely, reading.picks[:, 0], reading.read, reading.total)
+            probability, best = reading.logits[:, 0].softmax(-1).max(-1)
+            columns = (best, probability, reading.picks[:, 0], reading.read, reading.total)
             for story, a, p, picks, read, total in zip(part, *(column.tolist() for column in columns), strict=True):
-                found.append(Answered(story, self.answers[a], p, tuple(picks), read, total))
-        return found
+                answered.append(Answered(story, self.answers[a], p, tuple(picks), read, total))
+        return answered
 
     def measure(self, stories: Sequence[Story], *, batch: int = 250) -> dict[str, float]:
-        """loss; the shares of right answers, of stories whose supporting sentences were all picked and nothing else, and of words saved."""
+        """Compute the loss and the shares of right answers, of stories with exactly their supports picked, and of words not read."""
         loss = 0.0
         for part, reading in self._readings(stories, batch):
-            wanted = self.answer_ids(part).to(reading.logits.device)
-            loss += float(F.cross_entropy(reading.logits[:, 0], wanted, reduction="sum"))
+            targets = self.answer_ids(part).to(reading.logits.device)
+            loss += float(F.cross_entropy(reading.logits[:, 0], targets, reduction="sum"))
         answered = self.answer(stories, batch=batch)
         scores = {"loss": loss / len(stories), "answers": sum(a.answer == a.story.answer for a in answered) / len(stories)}
         if any(story.supports for story in stories):
@@ -243,35 +245,35 @@ class StoryReader(OpenedModel):
     def inputs(self, text: str, *, target: str | None = None) -> ReadStory:
         sentences = split_sentences(text)
         if len(sentences) < 2:
-            raise ValueError("a reader needs a story and a question about it: give at least two sentences, the question last")
+            raise ValueError("a reader needs a story and a question; give at least two sentences, the question last")
         return self._inputs(Story(sentences[:-1], sentences[-1], ""))
 
     def _inputs(self, story: Story) -> ReadStory:
         batch = self.batch([story]).to(self.device)
         return ReadStory(batch.sentences, batch.counts, batch.questions, story)
 
-    def tokens(self, inputs: ReadStory) -> tuple[Pieces, Pieces]:
-        """The question, and the sentences of the story."""
+    def tokens(self, inputs: ReadStory) -> tuple[TokenRows, TokenRows]:
+        """Return the question, and the sentences of the story."""
         return [[inputs.story.question]], [list(inputs.story.sentences)]
 
     def cut(self, inputs: ReadStory, length: int) -> ReadStory:
-        """The first `length` sentences."""
+        """Return inputs cut to the first `length` sentences."""
         return self._inputs(replace(inputs.story, sentences=inputs.story.sentences[:length]))
 
     def length(self, inputs: ReadStory) -> int:
-        """How many sentences the story has."""
+        """Return the number of sentences of the story."""
         return len(inputs.story.sentences)
 
     def unknown_words(self, text: str) -> list[str]:
-        """The words of a text that training never saw."""
+        """Return the words of a text that are not in the vocabulary."""
         return [word for word in text.split() if UNK in self._ids(word)]
 
     def known_words(self) -> list[str]:
-        """The words training saw, sorted."""
+        """Return the words of the vocabulary, sorted."""
         return sorted(word for i in range(len(SPECIALS), len(self.words)) if (word := self.words.piece(i).strip(SPACE)).isalnum())
 
     def _readings(self, stories: Sequence[Story], batch: int) -> Iterator[tuple[Sequence[Story], Reading]]:
-        """The stories a batch at a time with what came of reading them, in the order given."""
+        """Yield the stories in batches, each with the output of the model."""
         was_training = self.model.training
         self.model.eval()
         try:
@@ -283,15 +285,15 @@ class StoryReader(OpenedModel):
             self.model.train(was_training)
 
     def _ids(self, text: str) -> list[int]:
-        if text not in self._known:
-            self._known[text] = self.words.encode(text) or [UNK]
-        return self._known[text]
+        if text not in self._cache:
+            self._cache[text] = self.words.encode(text) or [UNK]
+        return self._cache[text]
 
 
-def evaluate(asked: Evaluation) -> dict[str, Any]:
-    """What `StoryReader.measure` says of the stories in the test files."""
-    stories = [story for file in asked.test for story in read_stories(file)]
-    return {"questions": len(stories), **StoryReader.open(asked.run, device=asked.device).measure(stories)}
+def evaluate(request: Evaluation) -> dict[str, Any]:
+    """Compute `StoryReader.measure` on the stories in the test files."""
+    stories = [story for file in request.test for story in read_stories(file)]
+    return {"questions": len(stories), **StoryReader.open(request.run, device=request.device).measure(stories)}
 
 
 TASK = Task(

@@ -1,4 +1,4 @@
-"""Text in, text out: translating, summarising, answering; anything that comes as pairs."""
+"""Translation, or any task from text to text that is trained on pairs."""
 
 from .. import Task
 from .config import TranslationConfig, adapt

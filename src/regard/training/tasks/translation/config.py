@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """The `[data]` table: files are one path (TSV or .jsonl) or two (parallel). Without `valid`, a share of `train` is held out."""
+    """The `[data]` table: one file (TSV or .jsonl) or two parallel ones. Without `valid`, a share of `train` is held out."""
 
     train: str | tuple[str, ...]
     valid: str | tuple[str, ...] | None = None
@@ -36,7 +36,7 @@ class Data:
         return [name for part in (self.train, self.valid or ()) for name in ((part,) if isinstance(part, str) else part)]
 
     def read(self, root: Path) -> tuple[list[Pair], list[Pair]]:
-        """The pairs to train on and those to measure on; paths are relative to `root`."""
+        """Read the training pairs and the held-out pairs; paths are relative to `root`."""
 
         def pairs(part: str | tuple[str, ...]) -> list[Pair]:
             return read_pairs(root / part if isinstance(part, str) else [root / p for p in part], columns=self.columns, keys=self.keys)
@@ -46,14 +46,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Words(VocabularyTable):
-    """A `[source]` or `[target]` table: how one side's vocabulary is learnt. kind "shared" (target): the source's, learnt from both."""
+    """A `[source]` or `[target]` table: how a vocabulary is trained. kind "shared" (target only): one vocabulary trained on both sides."""
 
     kind: Kind | Literal["shared"] = "bpe"
 
 
 @dataclass(frozen=True)
 class RecurrentModel:
-    """What both recurrent translators have."""
+    """Options of both recurrent translators."""
 
     embedding: int = 256
     state: int = 512
@@ -61,13 +61,14 @@ class RecurrentModel:
     tied: bool = True
 
     def build(self, source: int, target: int, *, shared: bool) -> nn.Module:
-        """The model for vocabularies of `source` and `target` words; `shared`: one embedding for both."""
-        model = self.make(source, target)
+        """Build the model for vocabularies of `source` and `target` words; `shared`: one embedding for both."""
+        model = self.build_separate(source, target)
         if shared:
             model.encoder.embedding.weight = model.embedding.weight
         return model
 
-    def make(self, source: int, target: int) -> Bahdanau | FixedContext:
+    def build_separate(self, source: int, target: int) -> Bahdanau | FixedContext:
+        """Build the model with an embedding for each side."""
         raise NotImplementedError
 
 
@@ -80,7 +81,7 @@ class BahdanauModel(RecurrentModel):
     score: Literal["additive", "dot", "scaled-dot", "bilinear"] = "additive"
     query: Literal["previous", "current"] = "previous"
 
-    def make(self, source: int, target: int) -> Bahdanau:
+    def build_separate(self, source: int, target: int) -> Bahdanau:
         from ....models.seq2seq import Bahdanau
         from ....scores import Bilinear, Dot, ScaledDot
 
@@ -96,7 +97,7 @@ class FixedModel(RecurrentModel):
 
     kind: Literal["fixed"] = "fixed"
 
-    def make(self, source: int, target: int) -> FixedContext:
+    def build_separate(self, source: int, target: int) -> FixedContext:
         from ....models.seq2seq import FixedContext
 
         return FixedContext(source, target, embedding=self.embedding, state=self.state, dropout=self.dropout, tied=self.tied)
@@ -131,7 +132,7 @@ class TransformerModel:
 
 @dataclass(frozen=True)
 class Decoding:
-    """The `[decoding]` table: how translations are searched for when the model is measured and used."""
+    """The `[decoding]` table: how translations are decoded when the model is evaluated and used."""
 
     beam: int = 5
     length_penalty: float = 1.0
@@ -143,7 +144,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class TranslationConfig:
-    """A whole translation config. `start` is the folder of another run: its vocabularies and best weights are where this one begins."""
+    """A translation config. `start` is the folder of another run: training begins with its vocabularies and best weights."""
 
     out: str
     data: Data
@@ -165,12 +166,12 @@ class TranslationConfig:
 
 
 def adapt(manual: str, data: Path) -> str:
-    """The manual with settings chosen for a file of pairs: Chinese by characters, and steps by the number of pairs."""
+    """Return the manual with settings chosen for a file of pairs: characters for Chinese, and steps by the number of pairs."""
     pairs = read_pairs(data)
     text = re.sub(r"^valid = ", "# valid = ", manual, flags=re.M)
     for side, texts in (("source", [p.source for p in pairs]), ("target", [p.target for p in pairs])):
         if script_of(" ".join(texts[:1000])) == "CJK":
             text = set_key(text, "kind", "char", after=f"\n[{side}]")
             text = set_key(text, "tokenize", "zh") if side == "target" else text
-    # About a minute's work at least; fewer passes through large files.
+    # At least about a minute of training; fewer epochs for large files.
     return set_key(text, "steps", min(20000, max(1500, len(pairs) // 5)))

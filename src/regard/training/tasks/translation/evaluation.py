@@ -1,4 +1,4 @@
-"""Score a translator on test pairs."""
+"""Evaluate a translator on test pairs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .config import TranslationConfig
 from .translations import Translations
 
 
-def evaluate(asked: Evaluation) -> dict[str, Any]:
-    """BLEU cased and lowercased, chrF, exact matches, and BLEU by source length, over the pairs of one file or of two parallel files."""
-    data = run_config(asked.run, "translation", TranslationConfig).data
-    pairs = read_pairs(asked.test[0] if len(asked.test) == 1 else asked.test, columns=data.columns, keys=data.keys)
-    opened = Translations.open(asked.run, device=asked.device)
-    outputs = [candidates[0].text for candidates in opened.translate([p.source for p in pairs], width=asked.beam)]
-    if asked.out:
-        write_text(asked.out, "".join(line + "\n" for line in outputs))
+def evaluate(request: Evaluation) -> dict[str, Any]:
+    """Compute BLEU (cased and lowercased), chrF, exact matches and BLEU by source length on the pairs of one file or two parallel ones."""
+    data = run_config(request.run, "translation", TranslationConfig).data
+    pairs = read_pairs(request.test[0] if len(request.test) == 1 else request.test, columns=data.columns, keys=data.keys)
+    opened = Translations.open(request.run, device=request.device)
+    outputs = [candidates[0].text for candidates in opened.translate([p.source for p in pairs], width=request.beam)]
+    if request.out:
+        write_text(request.out, "".join(line + "\n" for line in outputs))
     references, tokenize = [p.target for p in pairs], opened.decoding.tokenize
     lengths = [len(ids) for ids in opened.encode([p.source for p in pairs])]
     scores = [
@@ -31,7 +31,7 @@ def evaluate(asked: Evaluation) -> dict[str, Any]:
     rows = metrics.by_length(outputs, references, lengths, lowercase=True, tokenize=tokenize)
     return {
         "sentences": len(pairs),
-        "beam": opened.decoding.beam if asked.beam is None else asked.beam,
+        "beam": opened.decoding.beam if request.beam is None else request.beam,
         "parameters": sum(p.numel() for p in opened.model.parameters()),
         "scores": [metrics.as_dict(score) for score in scores],
         "exact": metrics.exact(outputs, references),

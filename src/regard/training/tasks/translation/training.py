@@ -1,4 +1,4 @@
-"""A translator in training: its batches, its loss, its scores on held-out pairs."""
+"""Training of a translator: batches, loss, and scores on held-out pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .translations import Translations
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """source (B, S) with lengths (B,), target (B, T+1) from <s> to </s>."""
+    """source (B, S) with lengths (B,), target (B, T + 1) from <s> to </s>."""
 
     source: Tensor
     lengths: Tensor
@@ -30,7 +30,7 @@ class Batch:
 
 
 class Batches(Sequence[Batch]):
-    """The batches of an epoch, each made when it is asked for."""
+    """The batches of an epoch, each built when it is indexed."""
 
     def __init__(self, rows: list[list[int]], source: list[list[int]], target: list[list[int]]) -> None:
         self.rows, self.source, self.target = rows, source, target
@@ -54,29 +54,29 @@ class TrainableTranslator:
         self.model = model
         self.translations = Translations(model, *vocabularies, config.decoding, limit=config.data.max_length)
         self.valid = valid
-        most = config.data.max_length
+        max_length = config.data.max_length
         source, target = self.translations.encode([p.source for p in train]), vocabularies[1].encode_all([p.target for p in train])
-        kept = [i for i in range(len(train)) if len(source[i]) <= most and len(target[i]) < most]
+        kept = [i for i in range(len(train)) if len(source[i]) <= max_length and len(target[i]) < max_length]
         if not kept:
-            raise ValueError(f"no training pair is within data.max_length = {most} tokens")
+            raise ValueError(f"no training pair is within data.max_length = {max_length} tokens; raise it")
         self.source, self.target = [source[i] for i in kept], [target[i] for i in kept]
         self.dropped = len(train) - len(kept)
 
     @classmethod
     def build(cls, config: TranslationConfig, root: Path, folder: Path) -> TrainableTranslator:
-        """Read the data, learn the vocabularies (or take those the run's folder has), make the model."""
+        """Read the data, train the vocabularies (or load those of the run), build the model."""
         train, valid = config.data.read(root)
-        begun = None if config.start is None else root / config.start
-        if begun is not None:
-            other = run_config(begun, "translation", TranslationConfig)
+        start = None if config.start is None else root / config.start
+        if start is not None:
+            other = run_config(start, "translation", TranslationConfig)
             if (other.model, other.source, other.target) != (config.model, config.source, config.target):
-                raise ValueError(f"start: {begun} has another [model], [source] or [target]; copy the three tables from its config")
+                raise ValueError(f"start: {start} has another [model], [source] or [target]; copy the three tables from its config")
         shared = config.target.kind == "shared"
         vocabularies: list[Vocabulary] = []
         for side, words in (("source", config.source), ("target", config.target)):
             file = folder / f"{side}.vocabulary.json"
-            if not file.exists() and begun is not None:
-                Vocabulary.load(begun / file.name).save(file)
+            if not file.exists() and start is not None:
+                Vocabulary.load(start / file.name).save(file)
             elif not file.exists():
                 both = shared and side == "source"
                 lines = [text for pair in train for text in (pair if both else (getattr(pair, side),))]
@@ -85,8 +85,8 @@ class TrainableTranslator:
             vocabularies.append(Vocabulary.load(file))
         torch.manual_seed(config.training.seed)
         model = config.model.build(len(vocabularies[0]), len(vocabularies[1]), shared=shared)
-        if begun is not None:
-            load_best(model, begun)
+        if start is not None:
+            load_best(model, start)
             model.train()
         return cls(config, model, (vocabularies[0], vocabularies[1]), train, valid)
 
@@ -99,13 +99,13 @@ class TrainableTranslator:
         return _loss(model, batch, smoothing=self.config.training.smoothing)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Loss and perplexity on the whole held-out set; BLEU, chrF and exact matches on its first `valid_sentences`, greedily."""
+        """Compute loss and perplexity on the held-out set, and greedy BLEU, chrF and exact matches on its first `valid_sentences`."""
         scores = {"loss": self.held_out_loss(model)}
         scores["perplexity"] = metrics.perplexity(scores["loss"])
-        few = self.valid[: self.config.decoding.valid_sentences]
-        if few:
-            outputs = [candidates[0].text for candidates in self.translations.translate([p.source for p in few], width=1)]
-            references = [p.target for p in few]
+        pairs = self.valid[: self.config.decoding.valid_sentences]
+        if pairs:
+            outputs = [candidates[0].text for candidates in self.translations.translate([p.source for p in pairs], width=1)]
+            references = [p.target for p in pairs]
             options = {"lowercase": self.config.decoding.lowercase, "tokenize": self.config.decoding.tokenize}
             scores["bleu"] = metrics.bleu(outputs, references, **options).value  # type: ignore[arg-type]
             scores["chrf"] = metrics.chrf(outputs, references).value
@@ -113,6 +113,7 @@ class TrainableTranslator:
         return scores
 
     def held_out_loss(self, model: nn.Module) -> float:
+        """Compute the mean loss per token on the held-out pairs."""
         source, target = self.translations.source, self.translations.target
         rows = [(source.encode(p.source) or [EOS], target.encode(p.target)) for p in self.valid]
         order = bucketed([max(len(s), len(t) + 1) for s, t in rows], tokens=self.config.data.batch_tokens, seed=0, epoch=0)
@@ -123,12 +124,12 @@ class TrainableTranslator:
         return total / max(count, 1)
 
     def samples(self, model: nn.Module) -> str:
-        """Three held-out sentences, what was wanted, what came out, and the alignment of the first."""
-        few = self.valid[:3]
+        """Return three held-out sentences with reference and translation, and the alignment of the first."""
+        pairs = self.valid[:3]
         lines = []
-        for pair, (best, *_) in zip(few, self.translations.translate([p.source for p in few], width=1, align=True), strict=True):
+        for pair, (best, *_) in zip(pairs, self.translations.translate([p.source for p in pairs], width=1, align=True), strict=True):
             lines += [f"in    {pair.source}", f"want  {pair.target}", f"got   {best.text}"]
-            if pair is few[0] and best.alignment is not None:
+            if pair is pairs[0] and best.alignment is not None:
                 lines.append(best.picture())
         return "\n".join(lines)
 
@@ -136,7 +137,7 @@ class TrainableTranslator:
 def _loss(model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> tuple[Tensor, int]:
     device = next(model.parameters()).device
     target = batch.target.to(device, non_blocking=True)
-    keep = target[:, 1:] != PAD  # padding is not even read out
-    wanted = target[:, 1:][keep]
+    keep = target[:, 1:] != PAD  # no logits are computed for padding
+    labels = target[:, 1:][keep]
     logits = model(batch.source.to(device, non_blocking=True), batch.lengths.to(device, non_blocking=True), target[:, :-1], keep=keep)
-    return F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=smoothing), len(wanted)
+    return F.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=smoothing), len(labels)

@@ -1,4 +1,4 @@
-"""A trained translator, ready to use: text in, text out, with its alignment."""
+"""A trained translator with its vocabularies: translates texts and returns alignments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ....text.batches import bucketed, padded
 from ....text.sentences import split_to_fit
 from ....text.vocabulary import BOS, EOS, Vocabulary
 from ...decoding import Hypothesis, beam, sample
-from ...opened import OpenedModel, Pieces
+from ...opened import OpenedModel, TokenRows
 from ...runs import load_best, run_config
 from .config import Decoding, TranslationConfig
 
 
 @dataclass(frozen=True, eq=False)
 class Translated:
-    """One translation: its text, score, and the alignment (target words × source words) with the words it is between."""
+    """One translation: its text, score, and the alignment (target words × source words) with its words."""
 
     text: str
     score: float
@@ -34,14 +34,14 @@ class Translated:
     alignment: Tensor | None
 
     def picture(self, *, colour: bool = False, dark: bool = True) -> str:
-        """The alignment drawn with characters, or "" when there is none."""
+        """Return the alignment drawn as text, or "" if there is none."""
         if self.alignment is None:
             return ""
         return draw(self.alignment, self.target_words, self.source_words, colour=colour, dark=dark)
 
 
 class Translations(OpenedModel):
-    """A trained translator with its vocabularies: text in, text out. `limit` is the longest source, in tokens, it was trained on."""
+    """A trained translator with its vocabularies. `limit` is the longest source, in tokens, it was trained on."""
 
     limit: int
 
@@ -50,7 +50,7 @@ class Translations(OpenedModel):
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Translations:
-        """The best model of a finished or running training."""
+        """Load the best model of a finished or running training."""
         config = run_config(folder, "translation", TranslationConfig)
         source, target = (Vocabulary.load(Path(folder) / f"{side}.vocabulary.json") for side in ("source", "target"))
         model = config.model.build(len(source), len(target), shared=config.target.kind == "shared")
@@ -58,15 +58,15 @@ class Translations(OpenedModel):
         return cls(model.to(device), source, target, config.decoding, limit=config.data.max_length)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Source ids; a text with nothing in it is an end mark alone, since a model needs something to look at."""
+        """Return source ids; those of an empty text are </s> alone, because attention needs at least one key."""
         return [ids or [EOS] for ids in self.source.encode_all(texts)]
 
     def fits(self, text: str) -> bool:
-        """Whether a text is no longer than what the model was trained on."""
+        """Return whether a text has at most `limit` tokens."""
         return len(self.source.encode(text)) <= self.limit
 
     def sentences(self, text: str) -> list[str]:
-        """A text in parts the model was trained to read: the text itself, or where it is too long its sentences (or shorter)."""
+        """Split a text into parts of at most `limit` tokens: the text itself if it fits, else its sentences or parts of them."""
         return [text] if self.fits(text) else split_to_fit(text, self.fits)
 
     def translate(
@@ -81,10 +81,11 @@ class Translations(OpenedModel):
         hard: bool = False,
         batch_tokens: int = 4000,
     ) -> list[list[Translated]]:
-        """The `n_best` translations of each text, best first.
+        """Return the `n_best` translations of each text, best first.
 
-        width 1 is greedy, more is a beam (default: the config's); a temperature samples instead. hard: each target word reads only the one
-        source position with the largest weight.
+        width        of the beam; 1 is greedy decoding; None: that of the config
+        temperature  sample instead of beam search
+        hard         put all attention weight on the source position with the largest weight
         """
         width = self.decoding.beam if width is None else max(width, n_best)
         ids = self.encode(texts)
@@ -103,48 +104,59 @@ class Translations(OpenedModel):
         return result
 
     def translate_long(self, texts: Sequence[str], **options: Any) -> list[list[Translated]]:
-        """`translate`, with each text that is longer than the model was trained on cut into `sentences` and put together again.
+        """Translate texts of any length: those over `limit` are split into `sentences`, and their translations joined.
 
-        What was put together has no alignment, and scores that are the sums over its parts.
+        A joined translation has no alignment, and its scores are the sums over its parts.
         """
         parts = [self.sentences(text) for text in texts]
         translated = iter(self.translate([part for row in parts for part in row], **options))
         return [_joined([next(translated) for _ in row]) for row in parts]
 
     def inputs(self, text: str, *, target: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Source ids (1, S), their number (1,), and the target so far (1, T) from <s>."""
-        written = self.translate([text], width=1)[0][0].text if target is None else target
+        """Return source ids (1, S), their number (1,), and target ids (1, T) beginning with <s>."""
+        target_text = self.translate([text], width=1)[0][0].text if target is None else target
         source = torch.tensor(self.encode([text]), device=self.device)
         length = torch.tensor([source.shape[1]], device=self.device)
-        return source, length, torch.tensor([[BOS, *self.target.encode(written)]], device=self.device)
+        return source, length, torch.tensor([[BOS, *self.target.encode(target_text)]], device=self.device)
 
-    def tokens(self, inputs: tuple[Tensor, Tensor, Tensor]) -> tuple[Pieces, Pieces]:
+    def tokens(self, inputs: tuple[Tensor, Tensor, Tensor]) -> tuple[TokenRows, TokenRows]:
         source, _, target = inputs
         return [[self.target.piece(id) for id in target[0].tolist()]], [[self.source.piece(id) for id in source[0].tolist()]]
 
     def cut(self, inputs: tuple[Tensor, Tensor, Tensor], length: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The first `length` tokens of the source; the target stays."""
+        """Return inputs with the source cut to its first `length` tokens."""
         source, lengths, target = inputs
         return source[:, :length], lengths.clamp(max=length), target
 
     def length(self, inputs: tuple[Tensor, Tensor, Tensor]) -> int:
-        """How many tokens the source has."""
+        """Return the number of tokens of the source."""
         return int(inputs[0].shape[1])
 
     def _decode(
         self, rows: list[list[int]], width: int, n_best: int, align: bool, temperature: float | None, generator: torch.Generator | None
     ) -> Iterator[list[Hypothesis]]:
         source, lengths = (tensor.to(self.device) for tensor in padded(rows))
-        model, most = cast(Translator, self.model), self.decoding.max_length
+        model, max_length = cast(Translator, self.model), self.decoding.max_length
         if temperature is not None or width == 1:
-            heat = 0.0 if temperature is None else temperature
-            draws = [
-                sample(model, source, lengths, max_length=most, temperature=heat, generator=generator, align=align) for _ in range(n_best)
+            temperature = 0.0 if temperature is None else temperature
+            samples = [
+                sample(model, source, lengths, max_length=max_length, temperature=temperature, generator=generator, align=align)
+                for _ in range(n_best)
             ]
-            return (list(row) for row in zip(*draws, strict=True))
-        penalty, hoped = self.decoding.length_penalty, [2 * len(row) + 10 for row in rows]
+            return (list(row) for row in zip(*samples, strict=True))
+        penalty, expected_lengths = self.decoding.length_penalty, [2 * len(row) + 10 for row in rows]
         return iter(
-            beam(model, source, lengths, width=width, n_best=n_best, length_penalty=penalty, max_length=most, hoped=hoped, align=align)
+            beam(
+                model,
+                source,
+                lengths,
+                width=width,
+                n_best=n_best,
+                length_penalty=penalty,
+                max_length=max_length,
+                expected_lengths=expected_lengths,
+                align=align,
+            )
         )
 
     def _translated(self, ids: list[int], hypothesis: Hypothesis) -> Translated:
@@ -156,7 +168,7 @@ class Translations(OpenedModel):
 
 
 def _joined(parts: list[list[Translated]]) -> list[Translated]:
-    """The best of every part as one translation, then the second best of each, and so on."""
+    """Join the best translations of every part, then the second best of each, and so on."""
     if len(parts) == 1:
         return parts[0]
     return [

@@ -1,4 +1,4 @@
-"""Read a GGUF file, quantised or not, as one of our GPT configurations."""
+"""Load a GGUF file, quantised or not, as a `Gpt`."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.layers.positions import Rotary
 from regard.models.gpt import GptConfig
-from regard.models.published.tensors import Recipe, pair
+from regard.models.published.tensors import TensorMap, TensorSource, weight_and_bias
 
 __all__ = ["GgufFile", "read_gguf"]
 
@@ -17,7 +17,7 @@ _ARCHITECTURES = ("llama", "qwen2", "gpt2")
 
 
 class GgufFile:
-    """The settings and tensors of a GGUF file; tensors come out as float32, in the row order of the published weights."""
+    """The settings and tensors of a GGUF file; tensors are returned as float32, in the row order of the published weights."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -30,7 +30,7 @@ class GgufFile:
         try:
             reader = gguf.GGUFReader(str(path))
         except (ValueError, IndexError, KeyError) as error:
-            raise ValueError(f"{path} is not a GGUF file, or not a whole one ({error}); download it again") from error
+            raise ValueError(f"{path} is not a GGUF file or is incomplete ({error}); download it again") from error
         self.where = str(path)
         self._fields = reader.fields
         self.settings: dict[str, Any] = {
@@ -41,20 +41,22 @@ class GgufFile:
         self.architecture: str = self.settings.get("general.architecture", "none given")
 
     def setting(self, key: str, default: Any = None) -> Any:
+        """Return a setting of the file's architecture, or the default."""
         value = self.settings.get(f"{self.architecture}.{key}", default)
         if value is None:
-            raise ValueError(f"{self.where} lacks the setting {self.architecture}.{key}; it is not a whole model")
+            raise ValueError(f"{self.where} lacks the setting {self.architecture}.{key}; the file is not a complete model")
         return value
 
     def tokenizer(self) -> Any:
-        """The file's own tokenizer, of the `tokenizers` package, and the ids that end a text."""
-        from regard.models.gguf_words import tokenizer_of
+        """Return the tokenizer stored in the file (a `tokenizers.Tokenizer`) and the ids that end a text."""
+        from regard.models.published.gguf_tokenizer import tokenizer_of
 
-        words = {name: field.contents() for name, field in self._fields.items() if name.startswith("tokenizer.ggml.")}
-        ends = {words[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot") if f"tokenizer.ggml.{name}_token_id" in words}
-        return tokenizer_of(words, where=self.where), ends
+        settings = {name: field.contents() for name, field in self._fields.items() if name.startswith("tokenizer.ggml.")}
+        ends = {settings[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot") if f"tokenizer.ggml.{name}_token_id" in settings}
+        return tokenizer_of(settings, where=self.where), ends
 
     def get(self, name: str) -> Tensor:
+        """Return a tensor, dequantised."""
         stored = self._tensors[name]
         try:
             values = self._dequantize(stored.data, stored.tensor_type)
@@ -67,21 +69,21 @@ class GgufFile:
         return tensor
 
 
-def read_gguf(path: Path) -> tuple[GptConfig, dict[str, Recipe], GgufFile]:
-    """The configuration, how our tensors are made, and the file to make them from."""
+def read_gguf(path: Path) -> tuple[GptConfig, TensorMap, GgufFile]:
+    """Return the config of a `Gpt`, which tensors of the file make the model's, and the file."""
     file = GgufFile(path)
     if file.architecture not in _ARCHITECTURES:
-        raise ValueError(f"{path} holds the architecture {file.architecture!r}; {', '.join(_ARCHITECTURES)} are read")
+        raise ValueError(f"{path} holds the architecture {file.architecture!r}; expected one of {', '.join(_ARCHITECTURES)}")
     config = _gpt2(file) if file.architecture == "gpt2" else _llama(file)
-    recipes = {"tokens.weight": Recipe(("token_embd.weight",)), "norm.weight": Recipe(("output_norm.weight",))}
+    tensor_map = {"tokens.weight": TensorSource(("token_embd.weight",)), "norm.weight": TensorSource(("output_norm.weight",))}
     if not config.tied:
-        recipes["head.weight"] = Recipe(("output.weight",))
+        tensor_map["head.weight"] = TensorSource(("output.weight",))
     for i in range(config.layers):
-        recipes |= _block(config, f"blocks.{i}", f"blk.{i}")
+        tensor_map |= _block(config, f"blocks.{i}", f"blk.{i}")
     if file.architecture == "gpt2":
-        recipes |= {"positions.weight": Recipe(("position_embd.weight",)), "norm.bias": Recipe(("output_norm.bias",))}
-    file.names = set(file.names) - {"rope_freqs.weight"}  # read into the configuration
-    return config, recipes, file
+        tensor_map |= {"positions.weight": TensorSource(("position_embd.weight",)), "norm.bias": TensorSource(("output_norm.bias",))}
+    file.names = set(file.names) - {"rope_freqs.weight"}  # already in the config
+    return config, tensor_map, file
 
 
 def _llama(file: GgufFile) -> GptConfig:
@@ -132,35 +134,35 @@ def _rotary(file: GgufFile, head_dim: int) -> Rotary:
     if kind == "none":
         return Rotary(base, fraction)
     if kind not in ("linear", "yarn"):
-        raise ValueError(f"{file.where} scales rotary positions by {kind!r}; none, linear and yarn are read")
+        raise ValueError(f"{file.where} has the rotary scaling {kind!r}; expected none, linear or yarn")
     original = file.setting("rope.scaling.original_context_length", file.setting("context_length"))
     return Rotary(base, fraction, kind, file.setting("rope.scaling.factor"), original)
 
 
-def _block(config: GptConfig, ours: str, theirs: str) -> dict[str, Recipe]:
-    recipes: dict[str, Recipe] = {}
-    if config.norm == "layer":  # gpt2: one packed map, biases everywhere
+def _block(config: GptConfig, name: str, layer: str) -> TensorMap:
+    tensor_map: TensorMap = {}
+    if config.norm == "layer":  # gpt2: query, key and value in one matrix, biases everywhere
         for kind in ("weight", "bias"):
-            recipes[f"{ours}.attention.in_proj_{kind}"] = Recipe((f"{theirs}.attn_qkv.{kind}",))
-        for part, name in (
+            tensor_map[f"{name}.attention.in_proj_{kind}"] = TensorSource((f"{layer}.attn_qkv.{kind}",))
+        for part, stored in (
             ("attention_norm", "attn_norm"),
             ("attention.out_proj", "attn_output"),
             ("mlp_norm", "ffn_norm"),
             ("mlp.up", "ffn_up"),
             ("mlp.down", "ffn_down"),
         ):
-            recipes |= pair(f"{ours}.{part}", f"{theirs}.{name}")
-        return recipes
-    recipes[f"{ours}.attention_norm.weight"] = Recipe((f"{theirs}.attn_norm.weight",))
-    recipes[f"{ours}.mlp_norm.weight"] = Recipe((f"{theirs}.ffn_norm.weight",))
-    recipes[f"{ours}.attention.in_proj_weight"] = Recipe(tuple(f"{theirs}.attn_{x}.weight" for x in "qkv"))
-    recipes[f"{ours}.attention.in_proj_bias"] = Recipe(tuple(f"{theirs}.attn_{x}.bias" for x in "qkv"))
-    recipes |= pair(f"{ours}.attention.out_proj", f"{theirs}.attn_output")
-    recipes[f"{ours}.mlp.up.weight"] = Recipe((f"{theirs}.ffn_gate.weight", f"{theirs}.ffn_up.weight"))
-    recipes[f"{ours}.mlp.down.weight"] = Recipe((f"{theirs}.ffn_down.weight",))
-    return recipes
+            tensor_map |= weight_and_bias(f"{name}.{part}", f"{layer}.{stored}")
+        return tensor_map
+    tensor_map[f"{name}.attention_norm.weight"] = TensorSource((f"{layer}.attn_norm.weight",))
+    tensor_map[f"{name}.mlp_norm.weight"] = TensorSource((f"{layer}.ffn_norm.weight",))
+    tensor_map[f"{name}.attention.in_proj_weight"] = TensorSource(tuple(f"{layer}.attn_{x}.weight" for x in "qkv"))
+    tensor_map[f"{name}.attention.in_proj_bias"] = TensorSource(tuple(f"{layer}.attn_{x}.bias" for x in "qkv"))
+    tensor_map |= weight_and_bias(f"{name}.attention.out_proj", f"{layer}.attn_output")
+    tensor_map[f"{name}.mlp.up.weight"] = TensorSource((f"{layer}.ffn_gate.weight", f"{layer}.ffn_up.weight"))
+    tensor_map[f"{name}.mlp.down.weight"] = TensorSource((f"{layer}.ffn_down.weight",))
+    return tensor_map
 
 
 def _unpermute(rows: Tensor, heads: int) -> Tensor:
-    """GGUF's llama interleaves the two halves of each query and key head (rows 0, d/2, 1, d/2 + 1, …); put them back."""
+    """Undo the interleaving of the two halves of each query and key head (rows 0, d/2, 1, d/2 + 1, …) in GGUF's llama."""
     return rows.view(heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)

@@ -3,7 +3,7 @@
 import pytest
 from tokenizers.pre_tokenizers import ByteLevel
 
-from regard.models.gguf_words import tokenizer_of
+from regard.models.published.gguf_tokenizer import tokenizer_of
 
 PIECES = [*sorted(ByteLevel.alphabet()), "he", "hel", "11", "<|end|>"]
 SETTINGS = {
