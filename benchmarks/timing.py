@@ -149,12 +149,12 @@ class Table:
     def draw(self) -> None:
         """Bars of the ratios, on a log scale, with a mark at each target."""
         from regard.colours import blue, hexadecimal
-        from regard.plotting import blank, house_style, save_figure
+        from regard.plotting import blank, figure_style, save_figure
 
         rows = [row for row in self.rows if row.ratio]
         if not rows:
             return
-        with house_style(row.work for row in rows):
+        with figure_style(row.work for row in rows):
             figure = blank(7, 0.7 + 0.3 * len(rows))
             axes = figure.add_subplot()
             ratios = [row.ratio or 0.0 for row in rows]

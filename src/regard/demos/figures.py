@@ -8,14 +8,14 @@ from typing import Any
 
 from regard.colours import HEADS, blue, hexadecimal, ink, red
 from regard.demos.drawing import Bars, Board, Grid, Lines, Note, Picture, Table, Words
-from regard.plotting import blank, figure_file, house_style, ramp, save_figure
+from regard.plotting import blank, figure_file, figure_style, ramp, save_figure
 from regard.terminal import table
 
 
 def save(board: Board, path: str | Path) -> Path:
     """Write the board as a figure; the file's ending says the kind."""
     target = figure_file(path)
-    with house_style(_texts(board)):
+    with figure_style(_texts(board)):
         heights = [_height(picture) for picture in board.pictures]
         figure = blank(6.9, 0.5 + sum(heights))
         figure.suptitle(board.title, fontsize=9, fontweight="bold", wrap=True)

@@ -30,7 +30,7 @@ def play(run: Callable[[], Any], show: Callable[[Any], Board], about: str | None
     if given.json:
         print(json.dumps(asdict(result), ensure_ascii=False, indent=2))
     else:
-        pen = Pen.found(sys.stdout)
+        pen = Pen.detect(sys.stdout)
         pen = replace(pen, colour=(pen.colour or given.colour) and not given.plain, dark=pen.dark and not given.light)
         print(text(board, pen))
     if given.save:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.colours import hexadecimal, ink
-from regard.plotting import blank, finish, house_style, legend, plain, ramp, ruler, save_figure
+from regard.plotting import blank, colour_bar, escape_dollars, figure_style, finish, ramp, ruler, save_figure
 
 from .heatmaps import RECOMPUTED_WEIGHTS, hidden_cells, map_cells
 from .token_display import Piece
@@ -46,7 +46,7 @@ def heads(
         raise ValueError("the sighting is empty: nothing was seen; run the model inside the `with regard.watch(model)` block")
     most_heads = max(len(seen.head_ids) for seen in calls)
     side = WIDTHS[columns] * 0.92 / most_heads
-    with house_style([title or sighting.model]):
+    with figure_style([title or sighting.model]):
         figure = blank(WIDTHS[columns], min(0.62 + len(calls) * min(side, 0.9), 9.2))
         grid = figure.subplots(len(calls), most_heads, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
         image = None
@@ -65,7 +65,7 @@ def heads(
                     axes.set_ylabel(str(seen.layer), rotation=0, ha="right", va="center", fontsize=6.5, labelpad=4)
         if image is None:
             raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
-        legend(figure, image, grid.ravel().tolist(), scale)
+        colour_bar(figure, image, grid.ravel().tolist(), scale)
         finish(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
     return figure
 
@@ -96,7 +96,7 @@ def pattern(
     cells = maps[0]
     down, across = (queries, keys) if form == "row" else (keys, queries)
     longest = max(len(down), len(across))
-    with house_style([p.label for p in (*queries, *keys)] + [title or ""]):
+    with figure_style([p.label for p in (*queries, *keys)] + [title or ""]):
         figure = blank(WIDTHS[columns], _pattern_height(WIDTHS[columns], len(down), len(across)))
         axes = figure.subplots()
         image = _draw(axes, cells, _hidden(seen, cells, batch, place), scale, form, size=(len(queries), len(keys)))
@@ -104,7 +104,7 @@ def pattern(
         exact = tuple(cells.shape) == (len(queries), len(keys))
         if exact and (numbers if numbers is not None else longest <= 12):
             _write_numbers(axes, cells if form == "row" else cells.mT, image)
-        legend(figure, image, axes, scale)
+        colour_bar(figure, image, axes, scale)
         finish(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof)
     return figure
 
@@ -125,8 +125,8 @@ def _label_axes(axes: Any, down: Sequence[Piece], across: Sequence[Piece], form:
         measure, room = ruler(), (width - 1) / max(len(across), 1)
         crowded = max(measure(p.label) for p in across) > room
         slant: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if crowded else {}
-        axes.set_xticks(range(len(across)), [plain(p.label) for p in across], **slant, **font)
-        axes.set_yticks(range(len(down)), [plain(p.label) for p in down], **font)
+        axes.set_xticks(range(len(across)), [escape_dollars(p.label) for p in across], **slant, **font)
+        axes.set_yticks(range(len(down)), [escape_dollars(p.label) for p in down], **font)
     else:
         for set_ticks, n in ((axes.set_xticks, len(across)), (axes.set_yticks, len(down))):
             set_ticks(range(0, n, _tick_step(n)))
