@@ -18,7 +18,7 @@ SHAPE = (8, 512, 512, 128)
 
 
 def torch_form(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, score: regard.Additive) -> torch.Tensor:
-    """softmax(vᵀ tanh(Wk + Uq))·V with every pair's hidden layer written out."""
+    """softmax(vᵀ tanh(Wk + Uq))·V with the hidden layer of every pair in one tensor."""
     hidden = torch.tanh((q @ score.U.mT).unsqueeze(-2) + (k @ score.W.mT).unsqueeze(-3))
     return torch.softmax(hidden @ score.v, -1) @ v
 
@@ -46,14 +46,14 @@ def theirs(leaves: list[torch.Tensor], score: regard.Additive) -> torch.Tensor:
     return torch_form(q, k, v, score)
 
 
-def peak(who: str) -> float:
-    """MB one forward and backward adds, in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, "--memory", who], capture_output=True, text=True, check=True)
+def peak(implementation: str) -> float:
+    """Peak memory of one forward and backward in MB, in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, "--memory", implementation], capture_output=True, text=True, check=True)
     return float(done.stdout.splitlines()[-1]) / 1e6
 
 
-def measure(who: str) -> None:
-    run = ours if who == "ours" else theirs
+def measure(implementation: str) -> None:
+    run = ours if implementation == "ours" else theirs
     step(run, *inputs(1, 16, 16, SHAPE[3], True))
     leaves, score = inputs(*SHAPE, True)
     print(extra_memory(lambda: step(run, leaves, score)))

@@ -17,13 +17,13 @@ NAMES = ("limits", "dense", "window", "documents", "short", "additive", "regress
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or list(NAMES)
-    if unknown := set(wanted) - set(NAMES):
+    names = sys.argv[1:] or list(NAMES)
+    if unknown := set(names) - set(NAMES):
         raise SystemExit(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    here = Path(__file__).parent
-    for name in wanted:  # a process each: one comparison's memory and compiled graphs do not weigh on the next
+    folder = Path(__file__).parent
+    for name in names:  # a process each, so that memory and compiled graphs of one do not affect the next
         print(f"\n{(importlib.import_module(name).__doc__ or name).splitlines()[0]}", flush=True)
-        if subprocess.run([sys.executable, str(here / f"{name}.py")], check=False).returncode:
+        if subprocess.run([sys.executable, str(folder / f"{name}.py")], check=False).returncode:
             print(f"{name} did not finish", flush=True)
     summary()
 
@@ -34,12 +34,12 @@ def summary() -> None:
     for name in NAMES:
         path = RESULTS / f"{name}.json"
         if path.exists():
-            for found in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-                found.pop("ratio")
-                rows.append(Row(**found))
+            for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+                row.pop("ratio")
+                rows.append(Row(**row))
     table = markdown(rows)
-    how = "Best of several alternating rounds. Above 1 is faster (or smaller); against a limit or a ceiling (≤) it is the share used."
-    lines = ["# Side by side with the peers", "", machine(), "", *table, "", how, ""]
+    legend = "Best of several alternating rounds. Above 1 is faster (or smaller); against a limit or a ceiling (≤) it is the share used."
+    lines = ["# Side by side with the peers", "", machine(), "", *table, "", legend, ""]
     (RESULTS / "README.md").write_text("\n".join(lines), encoding="utf-8")
     print("\n" + "\n".join(table))
 

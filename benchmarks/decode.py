@@ -1,7 +1,7 @@
 """How fast is one decoding step against a long cache, and how near the memory's bandwidth?
 
-Several caches take turns, so that none stays in the processor's own cache; before each turn other memory is read, so that nobody waits
-for what the one before has still to write back (SDPA repeats the keys of grouped heads: four times the cache).
+Several caches take turns, so that none stays in the processor's cache; before each turn other memory is read, so that no contestant
+waits for the writes of the one before (SDPA repeats the keys of grouped heads: four times the cache).
     python benchmarks/decode.py
 """
 
@@ -21,8 +21,8 @@ from timing import Table, alternate, main
 def decode(cache: int = 32_768, heads: int = 8, kv: int = 2, d: int = 64, caches: int = 6) -> Table:
     table = Table("decode", "How fast is one decoding step against a long cache?")
     q = torch.randn(1, heads, 1, d)
-    held = [(torch.randn(1, kv, cache, d), torch.randn(1, kv, cache, d)) for _ in range(caches)]
-    turns = {name: itertools.cycle(held) for name in ("ours", "sdpa")}
+    key_values = [(torch.randn(1, kv, cache, d), torch.randn(1, kv, cache, d)) for _ in range(caches)]
+    turns = {name: itertools.cycle(key_values) for name in ("ours", "sdpa")}
 
     def ours() -> torch.Tensor:
         k, v = next(turns["ours"])

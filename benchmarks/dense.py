@@ -25,11 +25,11 @@ def dense(N: int = 4096, heads: int = 8, d: int = 64) -> Table:
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     grad = torch.randn(1, heads, N, d)
     peak = tile_rate()
-    counted = 1 / (1 + peak / 4 / d / rate("exp", 20_000))  # a score: 4d operations of the products, one 2^x
-    table.notes.append(f"One 2^x a score at its own rate, and nothing else beside the products, would be {counted:.3f} of the tile's rate.")
+    ceiling = 1 / (1 + peak / 4 / d / rate("exp", 20_000))  # a score: 4d operations of the products, one 2^x
+    table.notes.append(f"One 2^x a score at its own rate, and nothing else beside the products, would be {ceiling:.3f} of the tile's rate.")
     for name, causal in (("full", False), ("causal", True)):
         mask = regard.causal() if causal else None
-        seen = torch.ones(N, N, dtype=torch.bool).tril() if causal else None
+        visible = torch.ones(N, N, dtype=torch.bool).tril() if causal else None
         work = f"dense {name}, B1 h{heads} N{N} d{d}"
 
         def ours(mask: regard.Mask | None = mask) -> torch.Tensor:
@@ -41,15 +41,17 @@ def dense(N: int = 4096, heads: int = 8, d: int = 64) -> Table:
         with torch.no_grad():
             times = alternate({"ours": ours, "torch SDPA": theirs}, rounds=15)
             table.compare(f"{work} forward", times, {"torch SDPA": 1.15})
-            # Apart: its matrices of half a gigabyte leave neither memory nor cache as they were.
-            table.compare(f"{work} forward", alternate({"ours": ours, "textbook": lambda seen=seen: textbook(q, k, v, seen)}, rounds=4), {})
+            # Measured separately: its matrices of half a gigabyte disturb memory and caches.
+            table.compare(
+                f"{work} forward", alternate({"ours": ours, "textbook": lambda visible=visible: textbook(q, k, v, visible)}, rounds=4), {}
+            )
         flops = 4 * heads * d * (N * (N + 1) / 2 if causal else N * N)
         table.share(f"{work} forward", "tile's matrix product", flops / times["ours"] / 1e9, peak, 0.85 if causal else 0.93, "GFLOP/s")
 
-        def step(run: object, *given: object) -> None:
+        def step(run: object) -> None:
             for x in leaves:
                 x.grad = None
-            torch.autograd.backward(run(*leaves, *given), grad)  # type: ignore[operator]
+            torch.autograd.backward(run(*leaves), grad)  # type: ignore[operator]
 
         def ours_step(mask: regard.Mask | None = mask) -> None:
             step(lambda *x: regard.attend(*x, mask=mask))

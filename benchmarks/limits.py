@@ -1,4 +1,4 @@
-"""What can this machine do: the rates every other result is held against.
+"""What can this machine do: the peak rates that other results are compared with.
 
 The matrix product of the kernels' own register tile, their 2^x and tanh, and reading memory, on all threads used.
     python benchmarks/limits.py
@@ -14,15 +14,15 @@ from regard.kernels.native.extension import compiled
 from timing import RESULTS, THREADS, machine
 
 
-def rate(what: str, repeats: int = 1, data: torch.Tensor | None = None, rounds: int = 12) -> float:
-    """Giga-operations, -numbers or -bytes a second, the best of several rounds."""
+def rate(limit: str, repeats: int = 1, data: torch.Tensor | None = None, rounds: int = 12) -> float:
+    """Billions of operations, numbers or bytes per second, the best of several rounds."""
     if compiled is None:
         raise RuntimeError("the limits are measured by the compiled kernels, and this installation has none; reinstall with a C++ compiler")
     best = 0.0
     for _ in range(rounds):
         start = time.perf_counter()
         address, floats = (0, 0) if data is None else (data.data_ptr(), data.numel())
-        amount = compiled.limits(getattr(compiled.Limit, what), repeats, THREADS, address, floats)
+        amount = compiled.limits(getattr(compiled.Limit, limit), repeats, THREADS, address, floats)
         best = max(best, amount / (time.perf_counter() - start) / 1e9)
     return best
 
@@ -48,11 +48,11 @@ def limits() -> dict[str, str]:
 
 def main() -> None:
     print(machine())
-    found = limits()
-    for name, value in found.items():
+    rates = limits()
+    for name, value in rates.items():
         print(f"{name:30} {value:>14}")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    rows = [f"| {name} | {value} |" for name, value in found.items()]
+    rows = [f"| {name} | {value} |" for name, value in rates.items()]
     lines = ["# What can this machine do?", "", machine(), "", "| limit | rate |", "|---|---:|", *rows]
     (RESULTS / "limits.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -44,9 +44,9 @@ def measure(work: str, kernel: str, N: int) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", nargs=3, metavar=("WORK", "KERNEL", "N"))
-    given = parser.parse_args().run
-    if given:
-        run(given[0], given[1], int(given[2]))
+    arguments = parser.parse_args().run
+    if arguments:
+        run(arguments[0], arguments[1], int(arguments[2]))
         return
     print(f"{'forward + backward':44} {'kernel':10} {'extra MB':>9} {'predicted':>9} {'dense form':>11}")
     for work, N, name in (

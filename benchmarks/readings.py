@@ -1,4 +1,4 @@
-"""What does looking cost: every reading of a long causal attention, beside SDPA that shows nothing?
+"""What do readings cost: all readings of a long causal attention, beside SDPA without any?
 
 Memory is the high-water mark of a fresh process above what it held before the call.
     python benchmarks/readings.py
@@ -45,23 +45,24 @@ def inputs(n: int) -> tuple[torch.Tensor, ...]:
 
 def measure() -> None:
     regard.observe(*inputs(64), mask=regard.causal(), readings=everything(64))
-    given = inputs(N)
-    print(extra_memory(lambda: regard.observe(*given, mask=regard.causal(), readings=everything(N))))
+    tensors = inputs(N)
+    print(extra_memory(lambda: regard.observe(*tensors, mask=regard.causal(), readings=everything(N))))
 
 
 @torch.no_grad()
 def readings() -> Table:
-    table = Table("readings", "What does looking cost: all readings beside SDPA that shows nothing?")
+    table = Table("readings", "What do readings cost: all of them, beside SDPA without any?")
     q, k, v = inputs(N)
-    mask, wanted = regard.causal(), everything(N)
+    mask, all_readings = regard.causal(), everything(N)
     times = alternate(
-        {"ours": lambda: regard.observe(q, k, v, mask=mask, readings=wanted), "torch SDPA": lambda: sdpa(q, k, v, is_causal=True)}, rounds=3
+        {"ours": lambda: regard.observe(q, k, v, mask=mask, readings=all_readings), "torch SDPA": lambda: sdpa(q, k, v, is_causal=True)},
+        rounds=3,
     )
     work = f"output and all readings, causal N{N} h{HEADS} d{D}"
     table.add(Row(work, "torch SDPA, output alone", times["ours"], times["torch SDPA"], 1.9, at_most=True))
     done = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
     table.add(Row(f"{work}, extra memory", "150 MB", float(done.stdout.splitlines()[-1]) / 1e6, 150.0, 1.0, "MB", at_most=True))
-    table.notes.append("readings: " + ", ".join(type(reading).__name__ for reading in wanted))
+    table.notes.append("readings: " + ", ".join(type(reading).__name__ for reading in all_readings))
     return table
 
 

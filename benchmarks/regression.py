@@ -21,11 +21,11 @@ def chunked(X: Array, y: Array, Z: Array, w: float, size: int = 250) -> Array:
     """scikit-learn's rbf_kernel, a block of queries at a time (all at once would take gigabytes)."""
     from sklearn.metrics.pairwise import rbf_kernel
 
-    found = []
+    blocks = []
     for i in range(0, len(Z), size):
         K = rbf_kernel(Z[i : i + size], X, gamma=0.5 * w * w)
-        found.append(K @ y / K.sum(1))
-    return np.concatenate(found)
+        blocks.append(K @ y / K.sum(1))
+    return np.concatenate(blocks)
 
 
 def lowered(X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, w: float) -> torch.Tensor:
@@ -46,7 +46,7 @@ def keops(X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, w: float):  # type:
 
 
 def rest() -> None:
-    """scikit-learn's threads are others than torch's and wait for work awake; nobody is to be charged for that."""
+    """Wait until scikit-learn's threads, which spin after their work, have gone to sleep."""
     time.sleep(0.2)
 
 
@@ -65,8 +65,8 @@ def regression(N: int = 100_000, M: int = 10_000, d: int = 8, w: float = 2.0) ->
     table.notes.append(f"ours: kernel {plan.kernel}, {plan.reason}")
     with torch.no_grad():
         truth = chunked(X.double().numpy(), y.double().numpy(), Z[:200].double().numpy(), w)
-        for name, found in (("ours", ours(200)), ("SDPA, lowered", lowered(X, y, Z[:200], w))):
-            table.notes.append(f"largest error of {name} against float64 on 200 queries: {np.abs(found.numpy() - truth).max():.2g}")
+        for name, result in (("ours", ours(200)), ("SDPA, lowered", lowered(X, y, Z[:200], w))):
+            table.notes.append(f"largest error of {name} against float64 on 200 queries: {np.abs(result.numpy() - truth).max():.2g}")
         times = alternate({"ours": ours, "SDPA, lowered": lambda: lowered(X, y, Z, w)}, rounds=4)
         table.compare(work, times, {"SDPA, lowered": 3})
         best = times["ours"]
@@ -86,7 +86,7 @@ def regression(N: int = 100_000, M: int = 10_000, d: int = 8, w: float = 2.0) ->
 
 
 def statsmodels(table: Table, X: torch.Tensor, y: torch.Tensor, Z: torch.Tensor, w: float) -> None:
-    """KernelReg keeps the whole problem in Python loops: it is asked for little."""
+    """Compare with KernelReg on a small problem: it loops in Python."""
     points, queries = 5_000, 100
     work = f"Nadaraya–Watson, {points:,} points, {queries} queries, d={X.shape[1]}"
     x, t, z = X[:points], y[:points], Z[:queries]

@@ -1,6 +1,6 @@
 """How fast do many short sequences train, as a translator's batches have them?
 
-Heads lie inside positions, as a layer leaves them.
+The tensors are (B, L, h, d) in memory, as a layer's projections are.
     python benchmarks/short.py
 """
 
@@ -23,7 +23,7 @@ def short(shapes: tuple[tuple[int, int, int, int], ...] = ((200, 4, 14, 64), (10
             leaves = [torch.randn(B, L, h, d, generator=g).to(dtype).transpose(1, 2).requires_grad_() for _ in range(3)]
             grad = torch.randn(B, L, h, d, generator=g).to(dtype).transpose(1, 2)
             lengths = torch.randint(L // 2, L + 1, (B,), generator=g)
-            seen = (torch.arange(L) < lengths[:, None])[:, None, None]
+            visible = (torch.arange(L) < lengths[:, None])[:, None, None]
             mask = regard.padding(lengths)
 
             def step(run: Callable[[], torch.Tensor], leaves: list[torch.Tensor] = leaves, grad: torch.Tensor = grad) -> None:
@@ -33,7 +33,7 @@ def short(shapes: tuple[tuple[int, int, int, int], ...] = ((200, 4, 14, 64), (10
 
             contestants = {
                 "ours": lambda step=step, x=leaves, m=mask: step(lambda: regard.attend(*x, mask=m)),
-                "textbook": lambda step=step, x=leaves, m=seen: step(lambda: textbook(*x, m)),
+                "textbook": lambda step=step, x=leaves, m=visible: step(lambda: textbook(*x, m)),
             }
             name = str(dtype).removeprefix("torch.")
             table.compare(f"{name}, padded, B{B} h{h} L{L} d{d} forward+backward", alternate(contestants, rounds=60), {"textbook": 1})

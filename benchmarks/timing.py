@@ -1,6 +1,6 @@
-"""Side by side, fairly: contestants alternate in one process, the best of several rounds counts, and the machine is named.
+"""Compare implementations: they alternate in one process, and the best of several rounds counts.
 
-A shared machine only ever makes a run slower, so the best round is the closest to what the code costs.
+Other load on the machine only makes a run slower, so the best round is closest to what the code costs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def alternate(
 
 
 def extra_memory(work: Callable[[], object]) -> int:
-    """Bytes the work adds at its peak to what the process holds now. Call it in a fresh process, after a small warm-up."""
+    """Peak memory of the work in bytes, above what the process uses now. Call it in a fresh process, after a small warm-up."""
     try:
         Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again from here
         before = _status("VmRSS")
@@ -85,7 +85,7 @@ def machine() -> str:
 
 @dataclass
 class Row:
-    """One work, ours against one peer. `target` is the ratio to reach; None where there is none."""
+    """One measurement, ours against one peer. `target` is the ratio to reach; None where there is none."""
 
     work: str
     peer: str
@@ -113,7 +113,7 @@ class Row:
 
 @dataclass
 class Table:
-    """The answer to one question: printed, and written as Markdown, JSON and a picture."""
+    """The results of one benchmark: printed, and written as Markdown, JSON and SVG."""
 
     name: str
     question: str
@@ -136,25 +136,25 @@ class Table:
 
     def write(self) -> None:
         RESULTS.mkdir(parents=True, exist_ok=True)
-        shown = machine()
-        text = [f"# {self.question}", "", shown, "", *markdown(self.rows)]
+        machine_text = machine()
+        text = [f"# {self.question}", "", machine_text, "", *markdown(self.rows)]
         for note in self.notes:
             text += ["", note]
         (RESULTS / f"{self.name}.md").write_text("\n".join(text) + "\n", encoding="utf-8")
         rows = [asdict(row) | {"ratio": row.ratio} for row in self.rows]
-        data = {"question": self.question, "machine": shown, "rows": rows, "notes": self.notes}
+        data = {"question": self.question, "machine": machine_text, "rows": rows, "notes": self.notes}
         (RESULTS / f"{self.name}.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         self.draw()
 
     def draw(self) -> None:
         """Bars of the ratios, on a log scale, with a mark at each target."""
         from regard.colours import blue, hexadecimal
-        from regard.plotting import blank, house_style, save_figure
+        from regard.plotting import blank, figure_style, save_figure
 
         rows = [row for row in self.rows if row.ratio]
         if not rows:
             return
-        with house_style(row.work for row in rows):
+        with figure_style(row.work for row in rows):
             figure = blank(7, 0.7 + 0.3 * len(rows))
             axes = figure.add_subplot()
             ratios = [row.ratio or 0.0 for row in rows]
@@ -201,7 +201,7 @@ def _line(row: Row) -> str:
 
 
 def main(*works: Callable[[], Table]) -> None:
-    """Run a benchmark file's questions and write what they found."""
+    """Run the benchmarks of a file and write their results."""
     print(machine())
     for work in works:
         work().write()

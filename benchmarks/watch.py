@@ -1,8 +1,8 @@
-"""What does it cost to see everything? A model's forward pass under SDPA, and the same pass watched with all default readings.
+"""What does watching cost? A model's forward pass with SDPA, and the same pass under `watch` with all default readings.
 
 A 4-layer, 8-head, 512-wide decoder of transformers; each way in a fresh process, its time the best of a few passes and its memory the
 process's high-water mark above what it held before. What eager attention with `output_attentions` would need is measured at a length
-it survives and grown with N².
+that fits in memory and extrapolated with N².
     python benchmarks/watch.py [--tokens 32768] [--threads 2]
 """
 
@@ -55,9 +55,9 @@ def run(way: str, tokens: int, threads: int, rounds: int) -> None:
         before, best = peak(), float("inf")
         for _ in range(rounds):
             start = time.perf_counter()
-            found = forward(ids)
+            proof = forward(ids)
             best = min(best, time.perf_counter() - start)
-    print(json.dumps({"seconds": best, "bytes": peak() - before, **found}))
+    print(json.dumps({"seconds": best, "bytes": peak() - before, **proof}))
 
 
 def measure(way: str, tokens: int, threads: int, rounds: int) -> dict[str, float]:
@@ -74,24 +74,24 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--run", choices=[*WAYS, "eager"], help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.run:
-        run(given.run, given.tokens, given.threads, given.rounds)
+    args = parser.parse_args()
+    if args.run:
+        run(args.run, args.tokens, args.threads, args.rounds)
         return
-    print(f"{platform.processor() or platform.machine()}, {given.threads} threads; 4 layers, 8 heads, width 512, {given.tokens:,} tokens")
+    print(f"{platform.processor() or platform.machine()}, {args.threads} threads; 4 layers, 8 heads, width 512, {args.tokens:,} tokens")
     print(f"{'':24} {'seconds':>9} {'× SDPA':>8} {'MB':>8} {'MB more':>8}  proof")
     base: dict[str, float] = {}
     for way, name in WAYS.items():
-        got = measure(way, given.tokens, given.threads, given.rounds)
+        got = measure(way, args.tokens, args.threads, args.rounds)
         base = base or got
         proof = f"{'holds' if got['holds'] else 'DOES NOT HOLD'}, output {got['output']:.0e}" if "holds" in got else ""
         ratio, more = got["seconds"] / base["seconds"], (got["bytes"] - base["bytes"]) / 1e6
         print(f"{name:24} {got['seconds']:9.2f} {ratio:8.2f} {got['bytes'] / 1e6:8.0f} {more:8.0f}  {proof}")
-    small = min(SMALL, given.tokens)
-    eager = measure("eager", small, given.threads, given.rounds)
-    grown = (given.tokens / small) ** 2
+    small = min(SMALL, args.tokens)
+    eager = measure("eager", small, args.threads, args.rounds)
+    grown = (args.tokens / small) ** 2
     print(f"{f'eager, {small:,} tokens':24} {eager['seconds']:9.2f} {'':8} {eager['bytes'] / 1e6:8.0f}")
-    print(f"{f'eager, {given.tokens:,}, grown':24} {eager['seconds'] * grown:9.0f} {'':8} {eager['bytes'] / 1e6 * grown:8,.0f}")
+    print(f"{f'eager, {args.tokens:,}, grown':24} {eager['seconds'] * grown:9.0f} {'':8} {eager['bytes'] / 1e6 * grown:8,.0f}")
     print("targets at 32,768 tokens: at most 2.00 × SDPA, at most 500 MB more")
 
 

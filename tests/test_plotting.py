@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.plotting import blank, figure_file, finish, house_style, plain, save_figure
+from regard.plotting import blank, escape_dollars, figure_file, figure_style, finish, save_figure
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip install 'regard[pictures]'")
 
@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed; pip insta
 def test_the_same_figure_is_the_same_file(tmp_path: Path, suffix: str) -> None:
     written = []
     for number in range(2):
-        with house_style([]):
+        with figure_style([]):
             figure = blank(2, 1)
             figure.subplots().plot([0, 1], [0, 1])
             finish(figure, "a title that costs $5", None)
@@ -29,7 +29,7 @@ def test_a_suffix_no_figure_is_saved_as() -> None:
 
 
 def test_dollar_signs_are_not_formulas() -> None:
-    assert plain("$5 and $6") == r"\$5 and \$6"
+    assert escape_dollars("$5 and $6") == r"\$5 and \$6"
 
 
 def test_importing_the_style_imports_neither_matplotlib_nor_sight() -> None:

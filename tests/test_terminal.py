@@ -87,16 +87,16 @@ def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("NO_COLOR", "FORCE_COLOR", "COLORFGBG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
-    assert Pen.found(io.StringIO()) == Pen(colour=False, dark=True)
-    assert Pen.found(Screen()) == Pen(colour=True, dark=True)
+    assert Pen.detect(io.StringIO()) == Pen(colour=False, dark=True)
+    assert Pen.detect(Screen()) == Pen(colour=True, dark=True)
     monkeypatch.setenv("COLORFGBG", "0;15")
-    assert Pen.found(Screen()) == Pen(colour=True, dark=False)
+    assert Pen.detect(Screen()) == Pen(colour=True, dark=False)
     monkeypatch.setenv("TERM", "dumb")
-    assert not Pen.found(Screen()).colour
+    assert not Pen.detect(Screen()).colour
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert Pen.found(io.StringIO()).colour
+    assert Pen.detect(io.StringIO()).colour
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not Pen.found(Screen()).colour
+    assert not Pen.detect(Screen()).colour
 
 
 def test_the_legend_has_its_numbers() -> None:

@@ -1,4 +1,4 @@
-"""regard: the attention mechanism as real software. Compute it, train with it, see it in any model, know what it costs."""
+"""regard: the attention mechanism for PyTorch. Compute it, train with it, inspect it in any model, predict its cost."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -95,11 +95,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Sighting", "change", "label_heads", "watch"):  # looking inside models is loaded when it is first wanted
+    if name in ("Sighting", "change", "label_heads", "watch"):  # loaded on first use, to keep `import regard` short
         from . import sight
 
         return getattr(sight, name)
-    if name in ("parallel", "zoo"):  # rooms of their own, likewise
+    if name in ("parallel", "zoo"):  # subpackages, likewise
         from importlib import import_module
 
         return import_module(f".{name}", __name__)

@@ -41,9 +41,10 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """What attention gives back. Fields that a choice does not define are None.
+    """The result of :func:`observe`. Fields that a choice does not define are None.
 
-    output (…, L, dv); lse (…, L), the log of the softmax's denominator; index and log_prob (…, L) of a hard choice.
+    output (…, L, dv); lse (…, L), the log of the softmax's denominator; index and log_prob (…, L) of a hard choice;
+    readings by name; plan, how it was computed.
     """
 
     output: Tensor
@@ -56,17 +57,18 @@ class Attended:
 
 @with_options(AttendOptions, DEFAULTS)
 def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOptions]) -> Tensor:
-    """``Σ_n choice(score(k_n, q)) v_n`` for every query: (…, L, dv).
+    """Compute attention, ``Σ_n choice(score(k_n, q)) v_n`` for every query: (…, L, dv).
 
     query (…, h, L, d), key (…, k, S, d), value (…, k, S, dv), where k divides h (grouped heads) or equals it; leading axes
     broadcast.
 
-    score: how alike a query and a key are; default the scaled dot product.
-    mask: which keys each query sees (True = visible); default all.
+    score: the similarity of a query and a key; default the scaled dot product.
+    mask: which keys are visible to each query (True = visible); default all.
     bias: added to the scores: a tensor that broadcasts to (batch, heads, queries, keys), or a `Bias`.
     choice: how a row of scores becomes weights; default softmax.
-    dropout: the share of weights set to zero, whenever it is above zero; generator: of its random numbers and of `Sample`'s.
-    kernel: "auto", or the name of one kernel. limit_bytes: raise before more than that is allocated.
+    dropout: probability of setting a weight to zero, applied whenever it is above 0 (there is no training mode here).
+    generator: source of the random numbers of dropout and of `Sample`.
+    kernel: "auto", or the name of one kernel. limit_bytes: raise a MemoryError instead of allocating more than that.
 
     >>> q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
     >>> attend(q, k, v).shape
@@ -79,7 +81,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
         and not (query.dtype == torch.bfloat16 and query.requires_grad)
         and not intercepted()
     ):
-        # Nothing to decide and little to do: the general path would come to the same call.
+        # A small call with default options: the general path would end in the same call, and costs more than its arithmetic.
         return scaled_dot_product_attention(query, key, value)
     if "readings" in options:
         raise TypeError("attend returns the output alone; use observe(…, readings=…)")
@@ -89,16 +91,16 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
 
 @with_options(ObserveOptions, DEFAULTS)
 def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[ObserveOptions]) -> Attended:
-    """:func:`attend`, and also the lse, the keys a hard choice picked, the readings, and the plan.
+    """Compute :func:`attend`, and also return the lse, the keys a hard choice picked, the readings and the plan.
 
-    readings: what to read off the weights, returned by name; the other arguments are those of :func:`attend`.
+    readings: statistics of the weights to compute, returned by name; the other arguments are those of :func:`attend`.
 
     >>> from regard import Entropy
     >>> q = torch.zeros(1, 1, 4, 8)
     >>> observe(q, q, q, readings=[Entropy()]).readings["entropy"].exp().round().tolist()
     [[[4.0, 4.0, 4.0, 4.0]]]
     """
-    request = Request.of(query, key, value, wants_lse=True, **options)
+    request = Request.of(query, key, value, needs_lse=True, **options)
     result = execute(request)
     lse = result.lse
     if lse is not None and request.row_shift is not None:
@@ -115,24 +117,27 @@ def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Observe
 
 @with_options(ObserveOptions, DEFAULTS)
 def explain(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[ObserveOptions]) -> Plan:
-    """Which kernel :func:`attend` would pick (:func:`observe`, if readings are given), without running it.
+    """Return which kernel :func:`attend` (with readings, :func:`observe`) would run, and why, without running it.
 
     >>> q = torch.randn(1, 8, 128, 64)
     >>> explain(q, q, q, kernel="streamed").kernel
     'streamed'
     """
-    options["generator"] = None  # nothing is drawn from the caller's
-    request = Request.of(query, key, value, wants_lse=bool(options.get("readings")), **options)
+    options["generator"] = None  # leave the state of the caller's generator as it is
+    request = Request.of(query, key, value, needs_lse=bool(options.get("readings")), **options)
     kernel, rejected = select(request)
-    if request.kernel == "auto":  # say of the slower ones too why they would not do
+    if request.kernel == "auto":  # also say why the slower kernels would not run it
         slower = {other.name: why for other in order(request) if other is not kernel and (why := other.refuses(request)) is not None}
         rejected = {**rejected, **slower}
     return Plan.of(request, Selection(kernel, rejected))
 
 
+_UNKNOWN = object()  # the default of an argument that does not exist: no value equals it
+
+
 def _plain_options(options: AttendOptions) -> bool:
     """Whether every argument has its default."""
-    return not options or all(value is DEFAULTS.get(name) or (name == "dropout" and not value) for name, value in options.items())
+    return not options or all(value is DEFAULTS.get(name, _UNKNOWN) or (name == "dropout" and not value) for name, value in options.items())
 
 
 __all__ = ["Attended", "Plan", "attend", "explain", "observe"]

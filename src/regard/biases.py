@@ -1,4 +1,4 @@
-"""What is added to a score because of where query and key stand, given tile by tile and never as an N×N tensor.
+"""Biases added to the scores by position, computed tile by tile and never as an L × S tensor.
 
 Axes: h heads, L queries, S keys.
 """
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class Bias(nn.Module):
-    """A bias computed where it is needed. Learnable ones are ordinary modules; their gradient is summed over tiles."""
+    """Base class of biases. Parameters are trained like any module's; their gradient is summed over tiles."""
 
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
@@ -21,15 +21,15 @@ class Bias(nn.Module):
         raise NotImplementedError
 
     def check(self, heads: int) -> None:
-        """Refuse a number of heads this bias was not made for."""
+        """Raise ValueError for a number of heads this bias was not made for."""
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Bias:
-        """The rectangle rows × cols of the L × S bias as a bias of its own, counted from its corner."""
+        """The rectangle rows × cols of the L × S bias as a bias of its own."""
         return BiasPart(self, rows, cols, L, S)
 
 
 class BiasPart(Bias):
-    """A rectangle of a bias, asked of the whole."""
+    """A rectangle of a bias, computed by the whole bias."""
 
     def __init__(self, whole: Bias, rows: range, cols: range, L: int, S: int) -> None:
         super().__init__()
@@ -38,22 +38,22 @@ class BiasPart(Bias):
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> Tensor:
-        down = range(rows.start + self.rows.start, rows.stop + self.rows.start)
-        across = range(cols.start + self.cols.start, cols.stop + self.cols.start)
-        return self.whole.tile(down, across, self.length, self.keys, device=device, dtype=dtype)
+        whole_rows = range(rows.start + self.rows.start, rows.stop + self.rows.start)
+        whole_cols = range(cols.start + self.cols.start, cols.stop + self.cols.start)
+        return self.whole.tile(whole_rows, whole_cols, self.length, self.keys, device=device, dtype=dtype)
 
     def check(self, heads: int) -> None:
         self.whole.check(heads)
 
 
 def offsets(rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
-    """Signed distance key − query (l, s), the last query standing on the last key."""
+    """Signed distance key − query (l, s), with the last query at the position of the last key."""
     i = torch.arange(rows.start, rows.stop, device=device) + (S - L)
     return torch.arange(cols.start, cols.stop, device=device) - i.unsqueeze(-1)
 
 
 class Alibi(Bias):
-    """``−slope · |key − query|`` with one fixed slope per head (Press et al. 2022, section 3).
+    """ALiBi: ``−slope · |key − query|`` with one fixed slope per head (Press et al. 2022, section 3).
 
     >>> Alibi(8).tile(range(2), range(2), 2, 2)[0, 0]
     tensor([[-0.0000, -0.5000],
@@ -64,10 +64,10 @@ class Alibi(Bias):
 
     def __init__(self, heads: int) -> None:
         super().__init__()
-        # Slopes of the next smaller power of two, then every other one of the next larger: the paper's own rule.
-        whole = 2 ** int(math.log2(heads)) if heads else 0
-        slopes = [2 ** (-8 * (i + 1) / whole) for i in range(whole)]
-        slopes += [2 ** (-4 * (i + 1) / whole) for i in range(0, 2 * (heads - whole), 2)]
+        # The paper's rule: slopes of the next smaller power of two, then every other slope of the next larger.
+        power = 2 ** int(math.log2(heads)) if heads else 0
+        slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+        slopes += [2 ** (-4 * (i + 1) / power) for i in range(0, 2 * (heads - power), 2)]
         self.register_buffer("slopes", torch.tensor(slopes))
 
     def tile(
@@ -81,7 +81,7 @@ class Alibi(Bias):
 
 
 class RelativeBias(Bias):
-    """One learned number per head and bucket of distance: near distances one by one, far ones by the logarithm.
+    """T5's relative position bias: one learned number per head and bucket; near distances singly, far ones in logarithmic buckets.
 
     Raffel et al. 2020 (T5), section 2.1. ``table`` is (buckets, heads).
 
@@ -114,10 +114,10 @@ class RelativeBias(Bias):
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> Tensor:
-        # A tile has only l + s − 1 different offsets: look those up, then spread them over the diagonals.
+        # A tile has only l + s − 1 different offsets: compute those, then index them along the diagonals.
         first = cols.start - (rows.stop - 1 + S - L)
-        line = torch.arange(first, first + max(0, len(rows) + len(cols) - 1), device=device)
-        values = self.table.to(device=device, dtype=dtype)[self.bucket(line)]  # (l + s − 1, h)
+        diagonals = torch.arange(first, first + max(0, len(rows) + len(cols) - 1), device=device)
+        values = self.table.to(device=device, dtype=dtype)[self.bucket(diagonals)]  # (l + s − 1, h)
         index = offsets(rows, cols, L, S, device=device) - first  # (l, s)
         return values[index].permute(2, 0, 1).unsqueeze(0)  # (1, h, l, s)
 

@@ -1,7 +1,7 @@
-"""How a row of scores becomes a choice: the second of attention's three stages.
+"""Choices: how a row of scores becomes weights, the second of attention's three stages.
 
-Soft choices give weights that sum to one along a row; hard ones pick one key. Each is written twice: ``dense`` reads like
-the definition and is what the reference kernel uses; ``fit``/``weights``/``slope`` work on a row seen tile by tile.
+Soft choices give weights that sum to one along a row; hard ones pick one key. Each is implemented twice: ``dense`` follows the
+definition and is used by the reference kernel; ``fit``/``weights``/``slope`` process a row tile by tile.
 
 For every soft choice here the gradient is ``dz = g ∘ (dp − Σ g·dp / Σ g)`` with ``g = slope(p)``: p itself for softmax, √p for
 1.5-entmax, 1 on the support for sparsemax.
@@ -19,19 +19,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-NEWTON_PASSES = 60  # each pass at least halves what is left; float64 needs about ten
+NEWTON_PASSES = 60  # each pass at least halves the error; float64 needs about ten
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What is known of a row once all its scores were seen: (B, h, l) each. A choice that must know more subclasses it."""
+    """What `Choice.fit` computes from all scores of a row: (B, h, l) each. A choice that needs more than this subclasses it."""
 
     threshold: Tensor  # the lse for softmax, τ for the sparse choices
     mass: Tensor  # Σ slope(p) over the row, the denominator of the gradient's mean
 
 
 class Choice(nn.Module):
-    """What every choice offers. ``choice(scores)`` gives the weights of a whole (…, L, S) matrix.
+    """Base class of choices. ``choice(scores)`` computes the weights of a whole (…, L, S) matrix.
 
     A new choice is a soft one: a subclass with ``dense``, ``fit``, ``weights`` and ``slope``, whose gradient has the form above. The
     kernels themselves compute Softmax, Argmax and Sample, so a subclass of those cannot compute something else.
@@ -52,11 +52,11 @@ class Choice(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not define dense(z); a choice must")
 
     def fit(self, tiles: Callable[[], Iterable[Tensor]]) -> Row:
-        """Find each row's threshold; ``tiles()`` yields the row block's scores (B, h, l, s), as often as asked."""
+        """Compute each row's threshold; ``tiles()`` yields the row block's scores (B, h, l, s) and may be called repeatedly."""
         raise NotImplementedError(f"{type(self).__name__} does not define fit(tiles), which every kernel but 'reference' needs")
 
     def weights(self, z: Tensor, row: Row) -> Tensor:
-        """The weights of one tile of scores, the rows' thresholds known."""
+        """The weights of one tile of scores, given the rows' thresholds."""
         raise NotImplementedError(f"{type(self).__name__} does not define weights(z, row), which every kernel but 'reference' needs")
 
     def slope(self, p: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class Choice(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not define slope(p), which its gradient needs")
 
     def distribution(self) -> Choice:
-        """The soft choice behind this one: what a sample is drawn from, and itself otherwise."""
+        """The soft choice a sample is drawn from; the choice itself for all others."""
         return self
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -72,9 +72,9 @@ class Choice(nn.Module):
         return self.dense(scores / (t.view(-1, 1, 1) if isinstance(t, Tensor) and t.dim() else t))
 
     def extra_repr(self) -> str:
-        shown = [] if not isinstance(self.temperature, Tensor) and self.temperature == 1.0 else ["temperature"]
-        shown += ["sinks"] if getattr(self, "sinks", None) is not None else []
-        return ", ".join(f"{name}={'learned' if isinstance(value := getattr(self, name), Tensor) else value}" for name in shown)
+        names = [] if not isinstance(self.temperature, Tensor) and self.temperature == 1.0 else ["temperature"]
+        names += ["sinks"] if getattr(self, "sinks", None) is not None else []
+        return ", ".join(f"{name}={'learned' if isinstance(value := getattr(self, name), Tensor) else value}" for name in names)
 
 
 class _ComputedByKernels(Choice):
@@ -89,10 +89,10 @@ class _ComputedByKernels(Choice):
 
 
 class Softmax(_ComputedByKernels):
-    """``α_n = exp(z_n) / Σ exp(z_m)``, the distribution p(z = n | X, q).
+    """Softmax: ``α_n = exp(z_n) / Σ exp(z_m)``.
 
     ``temperature`` divides the scores first: a number, or a tensor, scalar or one per head, that may be learned. ``sinks`` (h,) are
-    logits that stand in the denominator only, so that a head may look at nothing (as in gpt-oss); the temperature divides them too.
+    logits added to the denominator only, so that a head's weights may sum to less than 1 (as in gpt-oss); the temperature divides them too.
 
     >>> Softmax()(torch.tensor([[0., math.log(3.)]]))
     tensor([[0.2500, 0.7500]])
@@ -130,7 +130,7 @@ class Softmax(_ComputedByKernels):
 
 
 class Sparsemax(Choice):
-    """``max(z − τ, 0)``: the Euclidean projection onto the simplex; far keys get exactly zero.
+    """Sparsemax: ``max(z − τ, 0)``, the Euclidean projection onto the simplex; low scores get exactly zero.
 
     Martins and Astudillo 2016, algorithm 1.
 
@@ -142,7 +142,7 @@ class Sparsemax(Choice):
         if not z.shape[-1]:
             return z
         top = z.detach().amax(-1, keepdim=True)
-        z = z - top.masked_fill(top == -math.inf, 0)  # a shift changes nothing, and small numbers cancel less
+        z = z - top.masked_fill(top == -math.inf, 0)  # the result is shift-invariant, and small numbers lose less to cancellation
         ranked, _ = z.sort(-1, descending=True)
         count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
         inside = 1 + count * ranked > ranked.cumsum(-1)  # the support is a prefix of the ranking
@@ -161,7 +161,7 @@ class Sparsemax(Choice):
 
 
 class Entmax15(Choice):
-    """``max(z/2 − τ, 0)²``: between softmax and sparsemax, sparse but smooth where it leaves zero.
+    """1.5-entmax: ``max(z/2 − τ, 0)²``, between softmax and sparsemax; sparse, with a continuous gradient.
 
     Peters, Niculae and Martins 2019, section 4 and algorithm 2.
 
@@ -174,12 +174,12 @@ class Entmax15(Choice):
             return z
         half = z / 2
         ranked, _ = half.sort(-1, descending=True)
-        seen = ranked.where(ranked > -math.inf, 0)
-        # Moments about the largest score, which the others are compared with: no cancellation at large scores.
+        visible = ranked.where(ranked > -math.inf, 0)
+        # Moments about the largest score: no cancellation at large scores.
         top = ranked[..., :1].where(ranked[..., :1] > -math.inf, 0)
         count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
-        mean = (seen - top).cumsum(-1) / count
-        spread = (seen - top).square().cumsum(-1) - count * mean.square()
+        mean = (visible - top).cumsum(-1) / count
+        spread = (visible - top).square().cumsum(-1) - count * mean.square()
         tau = mean - ((1 - spread) / count).clamp(min=0).sqrt()
         inside = (tau <= ranked - top) & (ranked > -math.inf)
         size = inside.sum(-1, keepdim=True).clamp(min=1)
@@ -196,9 +196,9 @@ class Entmax15(Choice):
 
 
 class Argmax(_ComputedByKernels):
-    """The one key with the largest score (the first of equals): hard attention as it is used at test time.
+    """Pick the key with the largest score (the first of equals): hard attention as used at test time.
 
-    Gradients reach the value that was picked, never the scores.
+    Gradients reach the picked value, never the scores.
 
     >>> Argmax()(torch.tensor([[0.1, 0.9, 0.3]]))
     tensor([[0., 1., 0.]])
@@ -213,10 +213,10 @@ class Argmax(_ComputedByKernels):
 
 
 class Sample(_ComputedByKernels):
-    """One key drawn from softmax(z), with its log-probability: hard attention as it is trained.
+    """Sample one key from softmax(z), with its log-probability: hard attention as used in training.
 
     The draw is not differentiable; train it with :func:`reinforce` on the returned log-probability, or set
-    ``straight_through`` to let the backward pass act as if the soft weights had been used.
+    ``straight_through`` to differentiate as if the soft weights had been used.
 
     >>> z = torch.tensor([[-math.inf, 0.0]])
     >>> Sample()(z)
@@ -241,7 +241,7 @@ _SOFTMAX = Softmax()
 
 
 def draw(z: Tensor, uniform: Tensor) -> Tensor:
-    """Invert the distribution function: the first key whose running mass passes u times the total; −1 on an empty row."""
+    """Sample by inverting the distribution function: the first key whose cumulative mass exceeds u · total; −1 on an empty row."""
     if not z.shape[-1]:
         return torch.full(z.shape[:-1], -1, device=z.device)
     peak = z.detach().amax(-1, keepdim=True)
@@ -252,10 +252,10 @@ def draw(z: Tensor, uniform: Tensor) -> Tensor:
 
 
 def reinforce(log_prob: Tensor, reward: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
-    """The loss whose gradient is REINFORCE's: ``−mean((reward − baseline) · log p)``, neither reward nor baseline followed.
+    """The REINFORCE loss, ``−mean((reward − baseline) · log p)``, with no gradient through reward and baseline.
 
-    Williams 1992. log_prob and reward must have one shape (sum a sequence's log-probabilities first if it earns one
-    reward); train a learned baseline by its own squared error.
+    Williams 1992. log_prob and reward must have the same shape (if a sequence earns one reward, sum its log-probabilities
+    first); train a learned baseline by its own squared error.
 
     >>> reinforce(torch.tensor([-1.0, -2.0]), torch.tensor([1.0, 0.0]), 0.5)
     tensor(-0.2500)
@@ -292,7 +292,7 @@ def _newton(
 ) -> Row:
     """Solve Σ max(factor·z − τ, 0)^power = 1 for τ by Newton's method from max − 1.
 
-    The sum is convex and falls with τ, and max − 1 lies left of the root, so the steps go up and never past it.
+    The sum is convex and decreasing in τ, and max − 1 lies left of the root, so the steps increase τ and never overshoot.
     """
     largest: Tensor | None = None
     for z in tiles():
@@ -301,17 +301,17 @@ def _newton(
     assert largest is not None
     empty = largest == -math.inf
     tau = torch.where(empty, 0.0, largest * factor) - 1
-    fine = 4 * torch.finfo(tau.dtype).eps
+    tolerance = 4 * torch.finfo(tau.dtype).eps
     for _ in range(NEWTON_PASSES):
-        total, fall = torch.zeros_like(tau), torch.zeros_like(tau)
+        total, slope_total = torch.zeros_like(tau), torch.zeros_like(tau)
         for z in tiles():
-            value, descent = moments((z * factor - tau.unsqueeze(-1)).clamp(min=0))
-            total, fall = total + value, fall + descent
-        step = torch.where(empty | (fall == 0), 0.0, (total - 1) / fall.clamp(min=torch.finfo(tau.dtype).tiny))
+            value, derivative = moments((z * factor - tau.unsqueeze(-1)).clamp(min=0))
+            total, slope_total = total + value, slope_total + derivative
+        step = torch.where(empty | (slope_total == 0), 0.0, (total - 1) / slope_total.clamp(min=torch.finfo(tau.dtype).tiny))
         moved = tau + step
-        settled = (step.abs() <= fine * moved.abs().clamp(min=1)) | (moved == tau) | step.isnan()
+        converged = (step.abs() <= tolerance * moved.abs().clamp(min=1)) | (moved == tau) | step.isnan()
         tau = moved
-        if bool(settled.all()):
+        if bool(converged.all()):
             break
     mass = torch.zeros_like(tau)
     for z in tiles():

@@ -1,6 +1,6 @@
-"""One visual language: the same weight has the same colour in the terminal, in a figure and on the page.
+"""The colours of weights, differences and heads, the same in the terminal, in figures and on web pages.
 
-Colours are built in OKLCH, where equal steps look equal, and given as sRGB bytes. Ottosson 2020, "A perceptual color space for image
+Colours are defined in OKLCH, where equal steps look equal, and returned as sRGB bytes. Ottosson 2020, "A perceptual color space for image
 processing".
 """
 
@@ -12,25 +12,25 @@ from typing import TypeAlias
 RGB: TypeAlias = tuple[int, int, int]
 
 BLUE, ORANGE, CRIMSON = 255.0, 60.0, 25.0  # hues
-_CHROMA = 0.12  # the most that every lightness of the blue ramp can carry in sRGB
+_CHROMA = 0.12  # the largest that sRGB can show at every lightness of the blue ramp
 
 # One colour a head, safe for colour-blind eyes (Okabe and Ito 2008), without the red kept for the current word.
 HEADS: tuple[RGB, ...] = ((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (240, 228, 66), (110, 110, 110))
 
 
 def blue(weight: float, *, dark: bool = True) -> RGB:
-    """The colour of a weight in [0, 1]: one hue, lightness even in the weight, 0 the background itself (white, or near black).
+    """The colour of a weight in [0, 1]: one hue, lightness linear in the weight; 0 is the background (white, or near black).
 
     >>> blue(0, dark=False), blue(1, dark=False)
     ((255, 255, 255), (14, 71, 134))
     """
     weight = min(max(weight, 0.0), 1.0)
     start, stop = (0.25, 0.76) if dark else (1.0, 0.40)
-    return oklch(start + (stop - start) * weight, _rise(weight), BLUE)
+    return oklch(start + (stop - start) * weight, _chroma(weight), BLUE)
 
 
 def red(*, dark: bool = True) -> RGB:
-    """The current word (the query), and nothing else."""
+    """The colour reserved for the current word (the query)."""
     return oklch(0.66 if dark else 0.55, 0.20, CRIMSON)
 
 
@@ -38,17 +38,17 @@ def signed(difference: float, *, dark: bool = True) -> RGB:
     """The colour of a difference in [−1, 1]: blue below, orange above, the background in the middle."""
     size = min(abs(difference), 1.0)
     start, stop = (0.25, 0.72) if dark else (1.0, 0.55)
-    return oklch(start + (stop - start) * size, _rise(size), BLUE if difference < 0 else ORANGE)
+    return oklch(start + (stop - start) * size, _chroma(size), BLUE if difference < 0 else ORANGE)
 
 
 def ink(background: RGB) -> RGB:
-    """Black or white, whichever reads better on a colour."""
+    """The text colour on a background: black or white, whichever has more contrast."""
     black, white = (0, 0, 0), (255, 255, 255)
     return black if contrast(black, background) >= contrast(white, background) else white
 
 
 def contrast(a: RGB, b: RGB) -> float:
-    """WCAG's contrast ratio, 1 to 21; text wants 4.5, marks 3.
+    """The WCAG contrast ratio, 1 to 21; text needs 4.5, graphics 3.
 
     >>> contrast((0, 0, 0), (255, 255, 255))
     21.0
@@ -58,7 +58,8 @@ def contrast(a: RGB, b: RGB) -> float:
 
 
 def hexadecimal(colour: RGB) -> str:
-    """
+    """A colour in CSS notation.
+
     >>> hexadecimal((14, 71, 134))
     '#0e4786'
     """
@@ -66,7 +67,7 @@ def hexadecimal(colour: RGB) -> str:
 
 
 def oklch(lightness: float, chroma: float, hue: float) -> RGB:
-    """A lightness in [0, 1], a chroma and a hue in degrees as sRGB bytes."""
+    """Convert a lightness in [0, 1], a chroma and a hue in degrees to sRGB bytes."""
     a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
     l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
@@ -76,8 +77,8 @@ def oklch(lightness: float, chroma: float, hue: float) -> RGB:
     return r, g, _byte(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)
 
 
-def _rise(weight: float) -> float:
-    """Chroma grows from none, fast at first: small weights must already look blue."""
+def _chroma(weight: float) -> float:
+    """The chroma of a weight: rises steeply from 0, so that small weights already look coloured."""
     return _CHROMA * math.sin(math.pi * min(weight, 0.75) / 1.5)
 
 
@@ -87,6 +88,6 @@ def _byte(linear: float) -> int:
 
 
 def _luminance(colour: RGB) -> float:
-    shown = [c / 255 for c in colour]
-    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shown)
+    channels = [c / 255 for c in colour]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b

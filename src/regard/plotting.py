@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STYLE = Path(__file__).with_suffix(".mplstyle")
-_DATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
+_METADATA: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _CJK_FONTS = (
     "Noto Sans CJK",
@@ -35,7 +35,7 @@ _CJK_FONTS = (
 
 
 @contextmanager
-def house_style(texts: Iterable[str]) -> Iterator[None]:
+def figure_style(texts: Iterable[str]) -> Iterator[None]:
     """Apply `plotting.mplstyle` inside the block, with fonts that have the characters of these texts (Chinese included)."""
     try:
         import matplotlib
@@ -49,7 +49,7 @@ def house_style(texts: Iterable[str]) -> Iterator[None]:
 
 
 def _fonts(chinese: bool) -> list[str]:
-    """The font families to use, warning once a figure if Chinese text has no font."""
+    """The font families to use, with one warning per figure if Chinese text has no font."""
     cjk = _cjk_font()
     if chinese and cjk is None:
         warnings.warn(
@@ -61,12 +61,12 @@ def _fonts(chinese: bool) -> list[str]:
 
 @cache
 def _cjk_font() -> str | None:
-    """The name of an installed font with Chinese characters, looking again where matplotlib's own list is older than the font."""
+    """The name of an installed font with Chinese characters; searches the system where matplotlib's cached list has none."""
     from matplotlib import font_manager
 
     def best(names: Iterable[str]) -> str | None:
         known = sorted(set(names), key=lambda name: ("SC" not in name, name))  # simplified Chinese shapes before the others
-        return next((name for wanted in _CJK_FONTS for name in known if name.startswith(wanted)), None)
+        return next((name for family in _CJK_FONTS for name in known if name.startswith(family)), None)
 
     manager = font_manager.fontManager
     installed = best(font.name for font in manager.ttflist)
@@ -88,18 +88,18 @@ def blank(width: float, height: float, *, constrained: bool = True) -> Figure:
 def figure_file(path: str | Path) -> Path:
     """The path, checked: its suffix is a format figures are saved in."""
     target = Path(path)
-    if target.suffix.lower() not in _DATED:
-        raise ValueError(f"{target.name} ends in {target.suffix or 'nothing'}; a figure is saved as {', '.join(_DATED)}")
+    if target.suffix.lower() not in _METADATA:
+        raise ValueError(f"{target.name} ends in {target.suffix or 'nothing'}; a figure is saved as {', '.join(_METADATA)}")
     return target
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a figure as .svg, .png or .pdf, without a date in it: the same picture is the same file."""
+    """Write a figure as .svg, .png or .pdf, without a date, so that the same figure gives the same file."""
     target = figure_file(path)
     kind = target.suffix.lower()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with house_style([]):
-        figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **_DATED[kind]})
+    with figure_style([]):
+        figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **_METADATA[kind]})
     return target
 
 
@@ -109,14 +109,14 @@ def finish(figure: Figure, title: str, proof: object, *, placed: bool = False) -
     placed: for figures without constrained layout, whose texts are placed by hand.
     """
     holds = getattr(proof, "holds", True)
-    footnote = "" if proof is None else plain(str(proof))
+    footnote = "" if proof is None else escape_dollars(str(proof))
     font: dict[str, Any] = {"fontsize": 5, "color": "#5f5f5f"} if holds else {"fontsize": 9, "color": "#5b1fa6", "fontweight": "bold"}
     margin = 0.06 / figure.get_figwidth()
     if placed:
-        figure.text(margin, 1 - 0.08 / figure.get_figheight(), plain(title), ha="left", va="top", fontsize=8, fontweight="bold")
+        figure.text(margin, 1 - 0.08 / figure.get_figheight(), escape_dollars(title), ha="left", va="top", fontsize=8, fontweight="bold")
         figure.text(margin, 0.05 / figure.get_figheight(), _wrapped(footnote, figure), ha="left", va="bottom", **font)
         return
-    figure.suptitle(plain(title), x=margin, ha="left", fontsize=8)
+    figure.suptitle(escape_dollars(title), x=margin, ha="left", fontsize=8)
     figure.supxlabel(_wrapped(footnote, figure), x=margin, ha="left", **font)
 
 
@@ -125,7 +125,7 @@ def _wrapped(text: str, figure: Figure) -> str:
     return "\n".join(textwrap.wrap(text, max(24, int(figure.get_figwidth() * 34)))) or text
 
 
-def legend(figure: Figure, image: Any, axes: Any, scale: str) -> None:
+def colour_bar(figure: Figure, image: Any, axes: Any, scale: str) -> None:
     """Add a colour bar, with the name of its scale above it."""
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=18, pad=0.02, fraction=0.04)
     bar.ax.tick_params(labelsize=6, length=0)
@@ -165,6 +165,6 @@ def ruler() -> Callable[[str], float]:
     return measure
 
 
-def plain(text: str) -> str:
+def escape_dollars(text: str) -> str:
     """The text with dollar signs escaped, which matplotlib would read as formulas."""
     return text.replace("$", r"\$")

@@ -1,8 +1,8 @@
-"""What is read off the weights without keeping them: exact, tile by tile, in O(N · k) memory.
+"""Readings: exact statistics of the attention weights, computed tile by tile in O(N · k) memory, without storing the weights.
 
-A reading is given every tile of weights once, after the normaliser is known and before dropout, detached. ``observe(...,
-readings=[Entropy(), TopK(4)])`` returns them by name in ``Attended.readings``. A reading object holds its settings only; what it
-adds up lives in the state that ``start`` makes.
+A reading receives every tile of weights once, normalised, detached and before dropout. ``observe(..., readings=[Entropy(),
+TopK(4)])`` returns the results by name in ``Attended.readings``. A reading object holds only its settings; its running totals
+are in the state that ``start`` creates.
 
 Axes: B batch, h heads, L queries, S keys, l rows and s columns of a tile.
 """
@@ -21,7 +21,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """What a reading must know before the first tile."""
+    """Sizes, device and dtype of the attention that is read."""
 
     B: int
     h: int
@@ -36,30 +36,30 @@ class Shape:
 
 
 class CompiledPass(Protocol):
-    """One pass of the compiled kernels over the weights, while it is being prepared (`kernels/native/readings.py`)."""
+    """One pass of the compiled kernels over the weights, as readings prepare it (`kernels/native/readings.py`)."""
 
     shape: Shape
-    outputs: Any  # the C++ record `Read`: one field an output or input, 0 while nobody asked for it
-    row_shift: Tensor | None  # (B, h, L): what lowering left out of the scores
+    outputs: Any  # the C++ record `Read`: one field per output or input, 0 while unused
+    row_shift: Tensor | None  # (B, h, L): `Lowered.row_shift`, which the scores of the pass lack
 
     def address(self, x: Tensor) -> int:
-        """The address of a tensor, which is kept alive until the pass has run."""
+        """The address of a tensor; the tensor is kept alive until the pass has run."""
 
     def per_row(self, *axes: int, dtype: torch.dtype = ...) -> Tensor:
-        """A zeroed output with one entry a row, (B, h, L, …)."""
+        """A zeroed output with one entry per row, (B, h, L, …)."""
 
     def over_rows(self, *axes: int) -> Tensor:
-        """An output summed over rows in shares, float64 (shares, B, h, …): add up the first axis."""
+        """An output summed over rows, as partial sums, float64 (shares, B, h, …): sum its first axis."""
 
     def row_mass(self) -> Tensor:
         """Each row's total weight, (B, h, L); shared by all readings that need it."""
 
     def received(self) -> Tensor:
-        """Each key's total weight in shares, float64 (shares, B, h, S); shared by all readings that need it."""
+        """Each key's total weight as partial sums, float64 (shares, B, h, S); shared by all readings that need it."""
 
 
 class Reading:
-    """start → add every tile → finish. ``merge`` joins two states that were given different columns of the same rows, or other rows.
+    """Base class of readings: `start`, then `add` for every tile, then `finish`. `merge` joins the states of different tiles.
 
     A new reading is a subclass with a ``name``, ``start`` and ``add``; ``merge`` is for `regard.parallel`, ``compiled`` for speed.
     """
@@ -76,26 +76,27 @@ class Reading:
         raise NotImplementedError(f"{type(self).__name__} does not define add(state, p, s, rows, cols); a reading must")
 
     def compiled(self, run: CompiledPass) -> Callable[[], Any] | None:
-        """Ask a compiled pass for this reading: set `run.outputs`, and return what makes the result of them afterwards.
+        """Request this reading from a compiled pass: set fields of `run.outputs`, and return a function that builds the result.
 
-        None if it has no compiled form, or if the pass already holds another reading of its kind; `add` then does the work.
+        None if there is no compiled form, or the pass already has another reading of this kind; then `add` is used.
         """
         return None
 
     def merge(self, a: Any, b: Any) -> Any:
-        """The state that saw everything a and b saw."""
+        """The state after the tiles of both a and b."""
         raise NotImplementedError(f"{type(self).__name__} does not define merge(a, b), which regard.parallel needs")
 
     def finish(self, state: Any) -> Any:
+        """The result, from the state after the last tile."""
         return state
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v}" for k, v in vars(self).items() if not k.startswith("_") and not isinstance(v, Tensor))
-        return f"{type(self).__name__}({shown})"
+        settings = ", ".join(f"{k}={v}" for k, v in vars(self).items() if not k.startswith("_") and not isinstance(v, Tensor))
+        return f"{type(self).__name__}({settings})"
 
 
 class _Sum(Reading):
-    """A reading whose state is one tensor that only grows by addition."""
+    """A reading whose state is one tensor, a running sum."""
 
     def merge(self, a: Tensor, b: Tensor) -> Tensor:
         return a + b
@@ -103,14 +104,14 @@ class _Sum(Reading):
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """A sum under way, and what is needed to add to it: prepared once, the same in every state."""
+    """A running sum, and the inputs needed to add to it, prepared once."""
 
     total: Tensor
-    needs: SimpleNamespace
+    inputs: SimpleNamespace
 
 
 class _SumWith(Reading):
-    """A reading whose state is one growing tensor beside inputs that were prepared for it."""
+    """A reading whose state is a running sum and prepared inputs."""
 
     def merge(self, a: Total, b: Total) -> Total:
         return replace(a, total=a.total + b.total)
@@ -120,7 +121,7 @@ class _SumWith(Reading):
 
 
 class Entropy(_Sum):
-    """``−Σ p ln p`` of each row in nats, (B, h, L): 0 looks at one key, ln S at all alike."""
+    """``−Σ p ln p`` of each row in nats, (B, h, L): 0 if all weight is on one key, ln S if it is uniform."""
 
     name = "entropy"
 
@@ -139,7 +140,7 @@ class Entropy(_Sum):
 
 
 class Received(_Sum):
-    """The mass each key receives from all queries, (B, h, S)."""
+    """The total weight each key receives from all queries, (B, h, S)."""
 
     name = "received"
 
@@ -155,7 +156,7 @@ class Received(_Sum):
 
 
 class RowMass(_Sum):
-    """The total weight of each row, (B, h, L): 1 where a row sees anything, less where a sink takes a share."""
+    """The total weight of each row, (B, h, L): 1, or 0 for a row without visible keys; less than 1 with sinks."""
 
     name = "row_mass"
 
@@ -170,11 +171,11 @@ class RowMass(_Sum):
         return lambda: mass
 
 
-MOST_COMPILED_TOP = 256  # the compiled pass inserts into a sorted list, which longer ones make slow
+MAX_COMPILED_TOP = 256  # the compiled pass inserts into a sorted list, which is slow beyond this length
 
 
 class Top(NamedTuple):
-    """The k heaviest keys of each row, heaviest first; weight 0 and key −1 where a row sees fewer."""
+    """The k heaviest keys of each row, heaviest first; weight 0 and key −1 where a row has fewer."""
 
     weights: Tensor  # (B, h, L, k)
     keys: Tensor  # (B, h, L, k) int64
@@ -195,18 +196,22 @@ class TopK(Reading):
 
     def add(self, state: Top, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
         block = slice(rows.start, rows.stop)
-        best, where = p.topk(min(self.k, len(cols)), -1)
+        best, index = p.topk(min(self.k, len(cols)), -1)
         self._keep(
-            state, block, torch.cat([state.weights[:, :, block], best], -1), torch.cat([state.keys[:, :, block], where + cols.start], -1)
+            state,
+            block,
+            torch.cat([state.weights[:, :, block], best], -1),
+            torch.cat([state.keys[:, :, block], index + cols.start], -1),
         )
 
     def _keep(self, state: Top, block: slice, weights: Tensor, keys: Tensor) -> None:
+        """Store the k heaviest of these candidates for a block of rows."""
         weights, order = weights.topk(self.k, -1)
         state.weights[:, :, block] = weights
         state.keys[:, :, block] = keys.gather(-1, order).masked_fill(weights == 0, -1)
 
     def compiled(self, run: CompiledPass) -> Callable[[], Top] | None:
-        if run.outputs.top or self.k > MOST_COMPILED_TOP:
+        if run.outputs.top or self.k > MAX_COMPILED_TOP:
             return None
         weights, keys = run.per_row(self.k), run.per_row(self.k, dtype=torch.int64)
         run.outputs.top_weights, run.outputs.top_keys, run.outputs.top = run.address(weights), run.address(keys), self.k
@@ -219,14 +224,14 @@ class TopK(Reading):
 
 
 class Profile(NamedTuple):
-    """Mean mass by signed offset key − query, nearest last query to last key."""
+    """Mean weight by signed offset key − query, with the last query at the position of the last key."""
 
-    mass: Tensor  # (B, h, bins): mean over the rows that see anything; a row's bins sum to its total mass
+    mass: Tensor  # (B, h, bins): mean over the rows with visible keys; a row's bins sum to its total weight
     offsets: tuple[tuple[int, int], ...]  # (first, last) offset of each bin
 
 
 class Distance(Reading):
-    """How far heads look: mass by signed offset in bins … −8…−5, −4…−3, −2, −1, 0, 1, 2, 3…4, 5…8 …: a :class:`Profile`."""
+    """How far heads attend: weight by signed offset in bins … −8…−5, −4…−3, −2, −1, 0, 1, 2, 3…4, 5…8 …: a :class:`Profile`."""
 
     name = "distance"
 
@@ -269,7 +274,7 @@ class Distance(Reading):
 
 
 def _bin(distance: int) -> int:
-    """0 → 0, 1 → 1, 2 → 2, 3…4 → 3, 5…8 → 4 …"""
+    """The bin of a distance: 0 → 0, 1 → 1, 2 → 2, 3…4 → 3, 5…8 → 4 …"""
     return 0 if distance == 0 else (distance - 1).bit_length() + 1
 
 
@@ -286,7 +291,7 @@ def _edges(number: int) -> tuple[int, int]:
 
 
 class At(_SumWith):
-    """The weight on one given key per query, (B, h, L). keys (L,), (B, L) or (B, h, L); −1 reads 0."""
+    """The weight on one chosen key per query, (B, h, L). keys (L,), (B, L) or (B, h, L); −1 gives 0."""
 
     name = "at"
 
@@ -300,25 +305,25 @@ class At(_SumWith):
         return Total(shape.zeros(shape.L), SimpleNamespace(keys=keys.to(shape.device).expand(shape.B, shape.h, shape.L)))
 
     def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        place = state.needs.keys[:, :, rows.start : rows.stop] - cols.start
-        inside = (place >= 0) & (place < len(cols))
-        weight = p.gather(-1, place.clamp(0, len(cols) - 1).unsqueeze(-1)).squeeze(-1)
+        column = state.inputs.keys[:, :, rows.start : rows.stop] - cols.start
+        inside = (column >= 0) & (column < len(cols))
+        weight = p.gather(-1, column.clamp(0, len(cols) - 1).unsqueeze(-1)).squeeze(-1)
         state.total[:, :, rows.start : rows.stop] += weight * inside
 
     def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
         if run.outputs.at:
             return None
-        keys = self.start(run.shape).needs.keys
+        keys = self.start(run.shape).inputs.keys
         out = run.per_row()
         run.outputs.at_keys, run.outputs.at = run.address(keys.to(torch.int64).contiguous()), run.address(out)
         return lambda: out
 
 
 class Same(_SumWith):
-    """The mass on keys that carry the query's own id, (B, h, L): ids (S,) or (B, S), the queries being the last L.
+    """The weight on keys with the same id as the query, (B, h, L): ids (S,) or (B, S); the queries are the last L.
 
-    The query's own position is left out unless ``itself``. With ``key_ids`` the keys carry other ids than the queries: an
-    induction head attends to keys whose *predecessor* equals the query, i.e. ``key_ids`` shifted by one.
+    The query's own position is left out unless ``itself``. With ``key_ids`` the keys have ids of their own: an induction head
+    attends to keys whose *predecessor* equals the query, i.e. ``key_ids`` shifted by one.
     """
 
     name = "same"
@@ -336,16 +341,16 @@ class Same(_SumWith):
         return Total(shape.zeros(shape.L), SimpleNamespace(queries=queries, keys=keys.to(shape.device), shift=shape.S - shape.L))
 
     def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        needs = state.needs
-        same = needs.queries[:, rows.start : rows.stop, None] == needs.keys[:, None, cols.start : cols.stop]  # (B|1, l, s)
+        inputs = state.inputs
+        same = inputs.queries[:, rows.start : rows.stop, None] == inputs.keys[:, None, cols.start : cols.stop]  # (B|1, l, s)
         if not self.itself:
-            own = torch.arange(rows.start, rows.stop, device=p.device).unsqueeze(-1) + needs.shift
+            own = torch.arange(rows.start, rows.stop, device=p.device).unsqueeze(-1) + inputs.shift
             same = same & (own != torch.arange(cols.start, cols.stop, device=p.device))
         state.total[:, :, rows.start : rows.stop] += (p * same.unsqueeze(1)).sum(-1)
 
     def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
-        needs, (B, L, S) = self.start(run.shape).needs, (run.shape.B, run.shape.L, run.shape.S)
-        queries, keys = needs.queries, needs.keys
+        inputs, (B, L, S) = self.start(run.shape).inputs, (run.shape.B, run.shape.L, run.shape.S)
+        queries, keys = inputs.queries, inputs.keys
         if any(ids.numel() and int(ids.abs().max()) >= 2**31 for ids in (queries, keys)):  # the pass compares 32 bits
             _, joint = torch.unique(torch.cat([queries.flatten(), keys.flatten()]), return_inverse=True)
             queries, keys = joint[: queries.numel()].view(queries.shape), joint[queries.numel() :].view(keys.shape)
@@ -355,9 +360,9 @@ class Same(_SumWith):
 
 
 class Pooled(_SumWith):
-    """A thumbnail of the pattern, (B, h, rows, cols): each cell the mass its queries put on its keys, a mean over queries.
+    """A thumbnail of the weights, (B, h, rows, cols): each cell is the total weight on its keys, averaged over its queries.
 
-    Every row of the thumbnail sums to 1 (to the row's total mass). Resolution is cut to what the pattern has.
+    Every row of the thumbnail sums to 1 (to the row's total weight). rows and cols are at most L and S.
     """
 
     name = "pooled"
@@ -372,14 +377,14 @@ class Pooled(_SumWith):
         return Total(total, SimpleNamespace(L=shape.L, S=shape.S))
 
     def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        (R, C), L, S = state.total.shape[-2:], state.needs.L, state.needs.S
+        (R, C), L, S = state.total.shape[-2:], state.inputs.L, state.inputs.S
         across = _cells(cols, S, C, p)  # (s, c)
         down = _cells(rows, L, R, p)  # (l, r)
         first_r, first_c = rows.start * R // L, cols.start * C // S
         state.total[:, :, first_r : first_r + down.shape[1], first_c : first_c + across.shape[1]] += down.mT @ (p @ across)
 
     def finish(self, state: Total) -> Tensor:
-        total, L = state.total, state.needs.L
+        total, L = state.total, state.inputs.L
         R = total.shape[-2]
         count = torch.bincount(torch.arange(L, device=total.device) * R // max(L, 1), minlength=R).to(total.dtype)
         return total / count.clamp(min=1).unsqueeze(-1)
@@ -395,14 +400,14 @@ class Pooled(_SumWith):
 
 
 def _cells(span: range, total: int, cells: int, like: Tensor) -> Tensor:
-    """Which cell each position belongs to, as 0/1 columns for the cells this span touches."""
+    """The cell of each position, one-hot over the cells that this span touches."""
     index = torch.arange(span.start, span.stop, device=like.device) * cells // total
     index = index - span.start * cells // total
     return torch.nn.functional.one_hot(index, (span.stop - 1) * cells // total - span.start * cells // total + 1).to(like.dtype)
 
 
 class Rows(_SumWith):
-    """The whole weight rows of chosen queries, (B, h, n, S)."""
+    """All weights of chosen queries, (B, h, n, S)."""
 
     name = "rows"
 
@@ -411,26 +416,28 @@ class Rows(_SumWith):
 
     def start(self, shape: Shape) -> Total:
         if self.indices.numel() and not (int(self.indices.min()) >= -shape.L and int(self.indices.max()) < shape.L):
-            raise ValueError(f"Rows asks for queries {self.indices.tolist()} but there are only {shape.L}")
+            raise ValueError(
+                f"Rows got query indices {self.indices.tolist()} but there are only {shape.L} queries; use −{shape.L} … {shape.L - 1}"
+            )
         chosen = [int(i) % shape.L for i in self.indices]
         return Total(shape.zeros(len(chosen), shape.S), SimpleNamespace(chosen=chosen))
 
     def add(self, state: Total, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        for place, row in enumerate(state.needs.chosen):
+        for i, row in enumerate(state.inputs.chosen):
             if row in rows:
-                state.total[:, :, place, cols.start : cols.stop] += p[:, :, row - rows.start]
+                state.total[:, :, i, cols.start : cols.stop] += p[:, :, row - rows.start]
 
     def compiled(self, run: CompiledPass) -> Callable[[], Tensor] | None:
         if run.outputs.rows:
             return None
         state = self.start(run.shape)
-        chosen = torch.tensor(state.needs.chosen, dtype=torch.int64)
+        chosen = torch.tensor(state.inputs.chosen, dtype=torch.int64)
         run.outputs.rows, run.outputs.chosen, run.outputs.chosen_count = run.address(state.total), run.address(chosen), len(chosen)
         return lambda: state.total
 
 
 class MaxLogit(Reading):
-    """The largest score of each row, (B, h, L); −∞ where a row sees nothing."""
+    """The largest score of each row, (B, h, L); −∞ where a row has no visible keys."""
 
     name = "max_logit"
 
@@ -453,7 +460,7 @@ class MaxLogit(Reading):
 
 
 class Sink(_Sum):
-    """The mass each row puts on the first n keys, (B, h, L)."""
+    """The weight each row puts on the first n keys, (B, h, L)."""
 
     name = "sink"
 
@@ -481,20 +488,20 @@ class NormWeighted(NamedTuple):
     """‖p·v‖ summed along each axis of the pattern."""
 
     by_query: Tensor  # (B, h, L): Σ_n ‖p v_n‖ of each query
-    by_key: Tensor  # (B, h, S): what each key sends to all queries
+    by_key: Tensor  # (B, h, S): Σ over queries of ‖p v_n‖ of each key
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedTotals:
-    """The two sums of `ValueNorm` under way."""
+    """The running sums of `ValueNorm`."""
 
     by_query: Tensor
     by_key: Tensor
-    needs: SimpleNamespace
+    inputs: SimpleNamespace
 
 
 class ValueNorm(Reading):
-    """Norm-weighted attention ``‖p·v‖ = p‖v‖``: weight on a key whose value is tiny does little (Kobayashi et al. 2020, section 3)."""
+    """Norm-weighted attention ``‖p·v‖ = p‖v‖``: a large weight on a tiny value contributes little (Kobayashi et al. 2020, section 3)."""
 
     name = "value_norm"
     needs_value_norms = True
@@ -504,7 +511,7 @@ class ValueNorm(Reading):
         return WeightedTotals(shape.zeros(shape.L), shape.zeros(shape.S), SimpleNamespace(norms=shape.value_norms))
 
     def add(self, state: WeightedTotals, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        norms = state.needs.norms[:, :, cols.start : cols.stop]
+        norms = state.inputs.norms[:, :, cols.start : cols.stop]
         mass = p.sum(-2)
         state.by_key[:, :, cols.start : cols.stop] += torch.where(mass > 0, mass * norms, 0)
         weighted = p @ torch.where(norms.isfinite(), norms, 0).unsqueeze(-1)

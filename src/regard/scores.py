@@ -1,7 +1,7 @@
-"""How alike are a query and a key: the first of attention's three stages.
+"""Scores: the similarity of a query and a key, the first of attention's three stages.
 
-Every score is an ``nn.Module``, so its learnable parts train like any other layer's. A score that is a dot product in
-disguise says so through :meth:`Score.lower`, and then every dot-product kernel of the library can run it.
+Every score is an ``nn.Module``, so its parameters train like any other layer's. A score that can be rewritten as a dot product
+does so in :meth:`Score.lower`, and every dot-product kernel of the library can then run it.
 
 Axes: B batch, h heads, L queries, S keys, d width.
 """
@@ -33,20 +33,20 @@ class Lowered:
 
 
 class Score(nn.Module):
-    """What every score offers. ``score(query, key)`` gives the whole (…, L, S) matrix, for looking at the stage alone.
+    """Base class of scores. ``score(query, key)`` computes the whole (…, L, S) matrix.
 
     A new score is a subclass with ``tile``; the other methods make it faster (``lower``, ``prepare``), keep its tiles small (``width``)
     or check more.
     """
 
-    widens = True  # in half precision, does more than multiply q by k: run it in float32 (dot products accumulate there anyway)
+    widens = True  # run half-precision inputs in float32; False for plain dot products, which accumulate in float32 anyway
 
     def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
         """The score as a dot product, or None when it is not one."""
         return None
 
     def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        """What is done once per query and once per key, before any pair is looked at."""
+        """The computation done once per query and once per key, before any pair is scored."""
         return query, key
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class Score(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not define tile(query, key); a score must")
 
     def prepared(self) -> Prepared:
-        """This score for queries and keys that went through `prepare` already: keys of a source that is asked at every step."""
+        """This score for queries and keys that `prepare` has already transformed, such as the keys of a source used at every step."""
         return Prepared(self)
 
     def lower_prepared(self, query: Tensor, key: Tensor) -> Lowered | None:
@@ -62,11 +62,11 @@ class Score(nn.Module):
         return self.lower(query, key) if type(self).prepare is Score.prepare else None
 
     def width(self, query: Tensor) -> int:
-        """How many numbers one entry of a tile costs while it is computed; tiles shrink by it."""
+        """How many numbers are held per entry of a tile while it is computed; tiles are made smaller by this factor."""
         return 1
 
     def check(self, query_width: int, key_width: int) -> None:
-        """Refuse widths this score cannot compare."""
+        """Raise ValueError for widths this score cannot compare."""
         if query_width != key_width:
             raise ValueError(
                 f"key has {key_width} features but the query has {query_width}; pass a Bilinear or Additive score, or project one of them"
@@ -78,7 +78,7 @@ class Score(nn.Module):
 
 
 class Prepared(Score):
-    """A score whose queries and keys are prepared: what is left is the look at each pair. Made by `Score.prepared`.
+    """A score whose queries and keys are already prepared, so that only the pairs are left. Made by `Score.prepared`.
 
     >>> score = Additive(3, 5, hidden=8)
     >>> query, key = torch.randn(4, 3), torch.randn(6, 5)
@@ -88,7 +88,7 @@ class Prepared(Score):
 
     def __init__(self, inner: Score) -> None:
         super().__init__()
-        self.__dict__["inner"] = inner  # seen through, not owned: its parameters have their place already
+        self.__dict__["inner"] = inner  # not a submodule: its parameters already belong to another module
         self.widens = inner.widens
 
     inner: Score
@@ -107,7 +107,7 @@ class Prepared(Score):
 
 
 class Dot(Score):
-    """``s(x, q) = xᵀq``.
+    """Dot product: ``s(x, q) = xᵀq``.
 
     >>> Dot()(torch.tensor([[1., 2.]]), torch.tensor([[3., 4.], [0., 1.]]))
     tensor([[11.,  2.]])
@@ -126,7 +126,7 @@ class Dot(Score):
 
 
 class ScaledDot(Score):
-    """``s(x, q) = xᵀq / √d``, or with a scale of your own; optionally soft-capped, ``c · tanh(s / c)``.
+    """Scaled dot product: ``s(x, q) = xᵀq / √d``, or times `scale`; optionally soft-capped, ``c · tanh(s / c)``.
 
     Vaswani et al. 2017, section 3.2.1; the cap is Gemma 2's (Gemma Team 2024, section 2).
 
@@ -144,6 +144,7 @@ class ScaledDot(Score):
         self.cap = cap
 
     def factor(self, width: int) -> float:
+        """The scale for vectors of this width."""
         return (1.0 / math.sqrt(width) if width else 1.0) if self.scale is None else self.scale
 
     def lower(self, query: Tensor, key: Tensor) -> Lowered:
@@ -158,7 +159,7 @@ class ScaledDot(Score):
 
 
 class Additive(Score):
-    """``s(x, q) = vᵀ tanh(W x + U q)``: one hidden layer looks at the pair.
+    """Additive score: ``s(x, q) = vᵀ tanh(W x + U q)``, one hidden layer applied to the pair.
 
     Bahdanau et al. 2015, appendix A.1.2 (their W_a is our U, their U_a our W). W x and U q are computed once each; only the
     tanh and the product with v are done per pair.
@@ -197,9 +198,9 @@ class Additive(Score):
 
 
 class Bilinear(Score):
-    """``s(x, q) = xᵀ W q``; with ``rank`` it is factored, ``(U x)ᵀ (V q)``, and low-rank when U and V are thin.
+    """Bilinear score: ``s(x, q) = xᵀ W q``; with ``rank`` it is factored, ``(U x)ᵀ (V q)``, of at most that rank.
 
-    Asymmetric: swapping x and q changes the score, which a dot product cannot do.
+    Asymmetric: swapping x and q changes the score, unlike a dot product.
 
     >>> Bilinear(3, 5, rank=2)(torch.randn(4, 3), torch.randn(6, 5)).shape
     torch.Size([4, 6])
@@ -246,11 +247,10 @@ class Bilinear(Score):
 
 
 class Gaussian(Score):
-    """``s(x, q) = −½ ‖(q − x) w‖²``: the logarithm of a Gaussian kernel of width 1/w (Nadaraya–Watson's).
+    """Gaussian score: ``s(x, q) = −½ ‖(q − x) w‖²``, the logarithm of a Gaussian kernel of bandwidth 1/w (Nadaraya–Watson).
 
-    w is one number or one per dimension; ``learn=True`` makes it a parameter. It lowers to a dot product only where
-    float rounding allows: the expanded square cancels badly once w·range is large, and then the difference is taken
-    inside the tile.
+    w is one number or one per dimension; ``learn=True`` makes it a parameter. It lowers to a dot product only where rounding
+    allows: the expanded square loses precision by cancellation once w·range is large, and then the difference is computed in the tile.
 
     >>> Gaussian(width=2.0)(torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0]]))
     tensor([[-2.,  0.]])
@@ -307,9 +307,9 @@ class Gaussian(Score):
         return f"width={self.w.tolist() if self.w.numel() < 9 else f'({self.w.numel()},)'}"
 
 
-def _check_widths(score: Score, query_width: int, key_width: int, wanted_query: int, wanted_key: int) -> None:
-    if (query_width, key_width) != (wanted_query, wanted_key):
+def _check_widths(score: Score, query_width: int, key_width: int, expected_query: int, expected_key: int) -> None:
+    if (query_width, key_width) != (expected_query, expected_key):
         raise ValueError(
-            f"{type(score).__name__} was made for queries of {wanted_query} and keys of {wanted_key} features but got {query_width} "
+            f"{type(score).__name__} was made for queries of {expected_query} and keys of {expected_key} features but got {query_width} "
             f"and {key_width}; make it as {type(score).__name__}({query_width}, {key_width}, …)"
         )

@@ -1,6 +1,6 @@
-"""Drawing in a terminal: 24-bit colour where it is wanted, plain ASCII where it is not, and Chinese that lines up.
+"""Draw in a terminal: 24-bit colour or plain ASCII, with wide (Chinese) characters aligned.
 
-A :class:`Pen` knows how to draw; `Pen.found()` asks the terminal, and a piped output gets plain text.
+`Pen.detect()` chooses by the terminal; piped output gets plain text.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import Literal, TextIO
 
 from .colours import RGB, blue, ink, red
 
-SHADES = " .:-=+*#%@"  # the ramp without colour: darker with weight
-_FAINT = 0.02  # below this a block could not be told from the background, so none is drawn
-_CODES = re.compile(r"\x1b\[[0-9;]*m")
+SHADES = " .:-=+*#%@"  # without colour: darker with weight
+_FAINT = 0.02  # smaller weights are indistinguishable from the background and not drawn
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
 class Pen:
-    """How to draw: with colour or without, on a dark background or a light one."""
+    """Formats text and weights, with or without colour, for a dark or a light background."""
 
     colour: bool = False
     dark: bool = True
 
     @staticmethod
-    def found(out: TextIO | None = None) -> Pen:
-        """What this terminal wants: colour when it is one (NO_COLOR and FORCE_COLOR are honoured), dark unless it says otherwise."""
+    def detect(out: TextIO | None = None) -> Pen:
+        """The pen for an output: colour if it is a terminal (NO_COLOR and FORCE_COLOR override), dark unless COLORFGBG says otherwise."""
         out = sys.stdout if out is None else out
-        wanted = bool(os.environ.get("FORCE_COLOR")) or (out.isatty() and os.environ.get("TERM", "") != "dumb")
+        colour = bool(os.environ.get("FORCE_COLOR")) or (out.isatty() and os.environ.get("TERM", "") != "dumb")
         background = os.environ.get("COLORFGBG", "").rpartition(";")[2]  # "15;0": white on black
-        return Pen(wanted and not os.environ.get("NO_COLOR"), dark=background not in ("7", "15"))
+        return Pen(colour and not os.environ.get("NO_COLOR"), dark=background not in ("7", "15"))
 
     def paint(self, text: str, fore: RGB | None = None, back: RGB | None = None, *, bold: bool = False, faint: bool = False) -> str:
         """The text in these colours; the text itself when colour is off."""
         codes = ["1"] * bold + ["2"] * faint
-        for ground, rgb in (("38", fore), ("48", back)):
-            codes += [f"{ground};2;{rgb[0]};{rgb[1]};{rgb[2]}"] if rgb is not None else []
+        for code, rgb in (("38", fore), ("48", back)):
+            codes += [f"{code};2;{rgb[0]};{rgb[1]};{rgb[2]}"] if rgb is not None else []
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and codes else text
 
     def cell(self, weight: float, width: int = 2, text: str = "") -> str:
@@ -64,20 +64,21 @@ class Pen:
         return self.paint(text, red(dark=self.dark), bold=True) if self.colour else f"[{text}]"
 
     def quiet(self, text: str) -> str:
-        """Words that explain: fainter than what they explain."""
+        """Secondary text, in a fainter colour."""
         return self.paint(text, faint=True)
 
     def strong(self, text: str) -> str:
+        """Bold text."""
         return self.paint(text, bold=True)
 
     def word(self, text: str, weight: float) -> str:
-        """A word shaded by the weight it receives, as in the stacked word view; `text(0.50)` without colour."""
+        """A word shaded by the weight it receives; `text(0.50)` without colour."""
         if self.colour:
             return self.cell(weight, columns(text) + 2, text) if weight >= _FAINT else f" {text} "
         return f"{text}({weight:.2f})" if weight >= _FAINT else text
 
     def legend(self, low: float = 0.0, high: float = 1.0) -> str:
-        """The ramp with its numbers: linear from low to high.
+        """The colour scale with its end values: linear from low to high.
 
         >>> Pen().legend()
         '0 .:-=+*#%@ 1 (linear)'
@@ -92,28 +93,28 @@ def shade(weight: float) -> str:
 
 
 def columns(text: str) -> int:
-    """Columns a text takes: wide (Chinese) characters take two, combining marks and colour codes none.
+    """The width of a text in terminal columns: wide (Chinese) characters take two, combining marks and colour codes none.
 
     >>> columns("我爱 it"), columns("é")
     (7, 1)
     """
-    bare = _CODES.sub("", text)
+    bare = _ESCAPES.sub("", text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in bare)
 
 
 def pad(text: str, width: int, side: Literal["left", "right", "centre"] = "left") -> str:
-    """The text filled up to a width in columns; `side` is where the text stands. Longer texts stay whole.
+    """The text padded with spaces to a width in columns, aligned to `side`. Longer texts are not cut.
 
     >>> pad("国", 4) + "|", pad("7", 4, "right"), pad("ab", 5, "centre") + "|"
     ('国  |', '   7', '  ab |')
     """
-    room = max(width - columns(text), 0)
-    lead = {"left": 0, "right": room, "centre": room - room // 2}[side]
-    return " " * lead + text + " " * (room - lead)
+    spaces = max(width - columns(text), 0)
+    before = {"left": 0, "right": spaces, "centre": spaces - spaces // 2}[side]
+    return " " * before + text + " " * (spaces - before)
 
 
 def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
-    """Rows of texts in aligned columns: the first column to the left, numbers and the rest to the right; the first row is the head.
+    """Rows of texts as a table: the first column aligned left, the others right; the first row is the header.
 
     >>> print(table([["word", "n"], ["我", "12"]]))
     word   n

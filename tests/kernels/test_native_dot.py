@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,46 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from compiled_kernels import SETS, compiled
+from compiled_kernels import SETS, assert_native_agrees, compiled, random_inputs
 from regard import Argmax, Sample, Softmax, attend, causal, documents, global_tokens, observe, padding, window
 from regard.kernels.native import instruction_set
 from regard.kernels.native.dot import DotArguments
 from regard.kernels.native.operators import OPERATORS
 from regard.masks import Mask
 
-EPS = torch.finfo(torch.float32).eps
 
-
-def close(
-    q: Tensor, k: Tensor, v: Tensor, choice: Softmax | None = None, mask: Mask | None = None, largest: float | None = None, **given: object
-) -> None:
-    """Output within 8·eps·(1 + max|s|) of Σ p|v|, lse within the same, empty rows empty, threads without effect."""
-    choice = Softmax() if choice is None else choice
-    got = observe(q, k, v, choice=choice, mask=mask, kernel="native", **given)  # type: ignore[arg-type]
-    q64, k64, v64 = q.double(), k.double(), v.double()
-    want = observe(q64, k64, v64, choice=choice, mask=mask, kernel="reference", **given)  # type: ignore[arg-type]
-    weight = attend(q64, k64, v64.abs(), choice=choice, mask=mask, kernel="reference", **given)  # type: ignore[arg-type]
+def close(q: Tensor, k: Tensor, v: Tensor, choice: Softmax | None = None, largest: float | None = None, **options: Any) -> None:
+    """`assert_native_agrees` for a dot product; largest: the largest score, computed from q and k if it is left out."""
     if largest is None:
-        largest = float((q64 @ k64.repeat_interleave(q.shape[1] // k.shape[1], 1).mT).abs().max()) / math.sqrt(q.shape[-1])
-    bound = 8 * EPS * (1 + largest)
-    assert ((got.output - want.output).abs() <= bound * weight + 1e-30).all()
-    assert got.lse is not None
-    assert want.lse is not None
-    empty = want.lse == -math.inf
-    assert torch.equal(got.lse == -math.inf, empty)
-    assert (got.output[empty] == 0).all()
-    assert ((got.lse - want.lse)[~empty].abs() <= bound * 2).all()
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(3 if threads == 1 else 1)
-        assert torch.equal(attend(q, k, v, choice=choice, mask=mask, kernel="native", **given), got.output)  # type: ignore[arg-type]
-    finally:
-        torch.set_num_threads(threads)
-
-
-def tensors(B: int, h: int, k: int, L: int, S: int, d: int, dv: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(B, h, L, d, generator=g), torch.randn(B, k, S, d, generator=g), torch.randn(B, k, S, dv, generator=g)
+        largest = float((q.double() @ k.double().repeat_interleave(q.shape[1] // k.shape[1], 1).mT).abs().max()) / math.sqrt(q.shape[-1])
+    assert_native_agrees(q, k, v, largest, choice=Softmax() if choice is None else choice, **options)
 
 
 MASKS = {
@@ -82,12 +56,12 @@ def test_one_query_by_hand(isa: str) -> None:
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("heads", "keys", "d", "dv"), [(4, 4, 64, 64), (6, 2, 20, 37)])
 def test_forward(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
-    close(*tensors(2, heads, keys, 77, 77, d, dv), mask=MASKS[mask])
+    close(*random_inputs(2, heads, keys, 77, 77, d, dv), mask=MASKS[mask])
 
 
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_forward_over_several_blocks(isa: str, mask: str) -> None:
-    close(*tensors(1, 2, 1, 130, 1300, 16, 8), mask=MASKS[mask])
+    close(*random_inputs(1, 2, 1, 130, 1300, 16, 8), mask=MASKS[mask])
 
 
 @pytest.mark.parametrize("moves", ["early", "late", "rising", "falling", "now and then"])
@@ -95,7 +69,7 @@ def test_forward_over_several_blocks(isa: str, mask: str) -> None:
 def test_a_maximum_that_moves(isa: str, moves: str, mask: str) -> None:
     """The running maximum may be off by a little between blocks of keys, and must follow when it is off by much."""
     S = 2600
-    q, k, v = tensors(1, 2, 1, 44, S, 8, 8, seed=5)
+    q, k, v = random_inputs(1, 2, 1, 44, S, 8, 8, seed=5)
     far = torch.zeros(S)
     far[{"early": 3, "late": S - 3}.get(moves, 0)] = 90 if moves in ("early", "late") else 0
     if moves in ("rising", "falling"):
@@ -109,22 +83,22 @@ def test_a_maximum_that_moves(isa: str, moves: str, mask: str) -> None:
 
 @pytest.mark.parametrize("mask", [None, causal(), padding(torch.tensor([1700, 3])), causal() & window(700, 0) | global_tokens([3])])
 def test_a_few_queries_against_many_keys(isa: str, mask: Mask | None) -> None:
-    close(*tensors(2, 6, 2, 3, 2000, 16, 40), mask=mask)
+    close(*random_inputs(2, 6, 2, 3, 2000, 16, 40), mask=mask)
 
 
 def test_queries_without_keys(isa: str) -> None:
     """Aligned at the end, the first 40 of 60 queries see none of 20 keys."""
-    close(*tensors(1, 2, 2, 60, 20, 8, 8), mask=causal())
+    close(*random_inputs(1, 2, 2, 60, 20, 8, 8), mask=causal())
 
 
 def test_large_scores(isa: str) -> None:
-    q, k, v = tensors(1, 2, 2, 33, 90, 64, 64)
+    q, k, v = random_inputs(1, 2, 2, 33, 90, 64, 64)
     close(100 * q, k, v, mask=None)
 
 
 def test_uniform_rows_keep_their_digits(isa: str) -> None:
     """A long row of equal weights and positive values: a running sum in float32 would drift."""
-    _, k, v = tensors(1, 1, 1, 1, 40_000, 4, 16)
+    _, k, v = random_inputs(1, 1, 1, 1, 40_000, 4, 16)
     close(torch.zeros(1, 1, 3, 4), k, v.abs(), largest=0.0)
 
 
@@ -138,7 +112,7 @@ def test_strides(isa: str) -> None:
 
 
 def test_sinks_temperature_and_cap(isa: str) -> None:
-    q, k, v = tensors(2, 3, 3, 40, 50, 16, 16)
+    q, k, v = random_inputs(2, 3, 3, 40, 50, 16, 16)
     choice = Softmax(temperature=0.6, sinks=torch.tensor([0.3, -1.0, 5.0]))
     close(q, k, v, choice=choice, mask=causal(), largest=20.0)
 
@@ -153,7 +127,7 @@ def test_sinks_temperature_and_cap(isa: str) -> None:
 def test_any_shape_and_any_ranges(heads: tuple[int, int, int], sizes: tuple[int, int, int, int], isa: str, seed: int) -> None:
     (B, k, group), (L, S, d, dv) = heads, sizes
     g = torch.Generator().manual_seed(seed)
-    q, key, v = tensors(B, k * group, k, L, S, d, dv, seed)
+    q, key, v = random_inputs(B, k * group, k, L, S, d, dv, seed)
     allowed = torch.rand(L, S, generator=g) < torch.rand((), generator=g)
     compiled.force_instruction_set(isa)
     try:
@@ -178,7 +152,7 @@ def gradients(q: Tensor, k: Tensor, v: Tensor, kernel: str, dtype: torch.dtype, 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("sinks", [False, True])
 def test_gradients(isa: str, mask: str, sinks: bool) -> None:
-    q, k, v = tensors(2, 6, 2, 77, 77, 20, 37)
+    q, k, v = random_inputs(2, 6, 2, 77, 77, 20, 37)
     sink = torch.tensor([0.3, -1.0, 5.0, 0.0, 1.0, -9.0]) if sinks else None
     got = gradients(q, k, v, "native", torch.float32, MASKS[mask], sink)
     want = gradients(q, k, v, "reference", torch.float64, MASKS[mask], sink)
@@ -187,7 +161,7 @@ def test_gradients(isa: str, mask: str, sinks: bool) -> None:
 
 
 def test_gradients_over_several_blocks_and_threads(isa: str) -> None:
-    q, k, v = tensors(1, 2, 1, 300, 700, 16, 24)
+    q, k, v = random_inputs(1, 2, 1, 300, 700, 16, 24)
     want = gradients(q, k, v, "reference", torch.float64, causal(), None)
     threads = torch.get_num_threads()
     found = []
@@ -228,7 +202,7 @@ def test_many_short_sequences(isa: str, dtype: torch.dtype, masked: str) -> None
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 def test_hidden_poison_does_not_leak(isa: str, poison: float) -> None:
     """Rows before 25 do not see keys from 25 on: nothing there may reach their output or anybody's gradient."""
-    q, k, v = tensors(1, 1, 1, 40, 40, 32, 48)
+    q, k, v = random_inputs(1, 1, 1, 40, 40, 32, 48)
     bad_k, bad_v, bad_q = k.clone(), v.clone(), q.clone()
     bad_k[..., 25, 3], bad_v[..., 30, 1], bad_q[..., 33, 0] = poison, poison, poison
     clean, dirty = (attend(*x, mask=causal(), kernel="native")[:, :, :25] for x in ((q, k, v), (bad_q, bad_k, bad_v)))
@@ -248,7 +222,7 @@ def test_hidden_poison_does_not_leak(isa: str, poison: float) -> None:
 @pytest.mark.parametrize(("heads", "keys", "d", "dv"), [(4, 4, 64, 64), (6, 2, 21, 37)])
 def test_bfloat16(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
     """Exact inputs, float32 sums; the weights may be rounded to bfloat16 (2^-9 each) and the output is (2^-9 again)."""
-    q, k, v = (x.bfloat16() for x in tensors(2, heads, keys, 77, 77, d, dv))
+    q, k, v = (x.bfloat16() for x in random_inputs(2, heads, keys, 77, 77, d, dv))
     got = observe(q, k, v, mask=MASKS[mask], kernel="native")
     want = observe(q.double(), k.double(), v.double(), mask=MASKS[mask], kernel="reference")
     weight = attend(q.double(), k.double(), v.double().abs(), mask=MASKS[mask], kernel="reference")
@@ -262,7 +236,7 @@ def test_bfloat16(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -
 
 
 def test_bfloat16_gradients_and_hidden_poison(isa: str) -> None:
-    q, k, v = (x.bfloat16() for x in tensors(1, 4, 2, 90, 90, 16, 16))
+    q, k, v = (x.bfloat16() for x in random_inputs(1, 4, 2, 90, 90, 16, 16))
     got = gradients(q, k, v, "native", torch.bfloat16, causal(), None)
     want = gradients(q, k, v, "reference", torch.float64, causal(), None)
     for a, b in zip(got, want, strict=True):
@@ -279,7 +253,7 @@ def test_dropout_is_the_shared_hash(isa: str, L: int, S: int, mask: Mask | None)
     """The same seed drops the same weights as the dense reference does, forward and backward."""
     found = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
-        leaves = [x.to(dtype).requires_grad_() for x in tensors(2, 4, 2, L, S, 24, 16)]
+        leaves = [x.to(dtype).requires_grad_() for x in random_inputs(2, 4, 2, L, S, 24, 16)]
         out = attend(*leaves, mask=mask, dropout=0.3, generator=torch.Generator().manual_seed(3), kernel=kernel)
         grads = torch.autograd.grad((out * torch.randn(out.shape, generator=torch.Generator().manual_seed(4)).to(dtype)).sum(), leaves)
         found.append([out, *grads])
@@ -293,7 +267,7 @@ def test_hard_choices(isa: str, choice: Argmax | Sample, mask: str) -> None:
     """The same picks as the dense float64 reference (no ties in random scores), and for a sample its log-probability and gradients."""
     found = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
-        leaves = [x.to(dtype).requires_grad_() for x in tensors(2, 4, 2, 77, 77, 24, 16)]
+        leaves = [x.to(dtype).requires_grad_() for x in random_inputs(2, 4, 2, 77, 77, 24, 16)]
         seen = observe(*leaves, mask=MASKS[mask], choice=choice, generator=torch.Generator().manual_seed(3), kernel=kernel)
         total = seen.output.sum() + (0 if seen.log_prob is None else (seen.log_prob * torch.arange(77)).sum())
         found.append((seen, torch.autograd.grad(total, leaves, allow_unused=True)))
@@ -313,7 +287,7 @@ def test_hard_choices(isa: str, choice: Argmax | Sample, mask: str) -> None:
 
 def test_hidden_keys_in_a_panel_all_rows_share(isa: str) -> None:
     """Padding hides the same keys from every row: their NaN must not meet the zeros of the gradient's products."""
-    q, k, v = tensors(1, 2, 2, 40, 40, 16, 16)
+    q, k, v = random_inputs(1, 2, 2, 40, 40, 16, 16)
     mask = padding(torch.tensor([25]))
     want = gradients(q, k, v, "native", torch.float32, mask, None)
     k[..., 25:, :], v[..., 25:, :] = math.nan, math.inf
@@ -322,7 +296,7 @@ def test_hidden_keys_in_a_panel_all_rows_share(isa: str) -> None:
 
 
 def test_double_backward_goes_dense_and_says_so() -> None:
-    q, k, v = (x.requires_grad_() for x in tensors(1, 1, 1, 5, 5, 4, 4))
+    q, k, v = (x.requires_grad_() for x in random_inputs(1, 1, 1, 5, 5, 4, 4))
     with pytest.warns(UserWarning, match="dense"):
         (grad,) = torch.autograd.grad(attend(q, k, v, kernel="native").square().sum(), q, create_graph=True)
     (second,) = torch.autograd.grad(grad.square().sum(), k)
@@ -333,7 +307,7 @@ def test_double_backward_goes_dense_and_says_so() -> None:
 
 
 def test_operators() -> None:
-    q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 8))
+    q, k, v = (x.requires_grad_() for x in random_inputs(1, 2, 2, 20, 20, 16, 8))
     bias, sinks = torch.randn(1, 2, 20, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
     torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, bias, sinks, spans, 0.25, 5.0, 1.2))
@@ -341,7 +315,7 @@ def test_operators() -> None:
 
 
 def test_compile() -> None:
-    q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 16))
+    q, k, v = (x.requires_grad_() for x in random_inputs(1, 2, 2, 20, 20, 16, 16))
     compiled = torch.compile(lambda q, k, v: attend(q, k, v, kernel="native").sin(), backend="aot_eager", fullgraph=True)
     got = torch.autograd.grad(compiled(q, k, v).sum(), (q, k, v))
     want = torch.autograd.grad(attend(q, k, v, kernel="native").sin().sum(), (q, k, v))

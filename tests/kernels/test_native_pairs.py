@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from compiled_kernels import SETS, compiled
+from compiled_kernels import EPS, SETS, assert_native_agrees, compiled, random_inputs
 from regard import Additive, Gaussian, Softmax, attend, causal, dense, documents, explain, global_tokens, observe, padding, window
 from regard.kernels.native.operators import OPERATORS
 from regard.kernels.native.pairs import AdditiveArguments, GaussianArguments
 from regard.masks import Mask
 from regard.scores import Score
-
-EPS = torch.finfo(torch.float32).eps
 
 
 def pairwise(score: Gaussian) -> Gaussian:
@@ -39,40 +37,15 @@ def score_of(kind: str, d: int) -> Score:
     return score
 
 
-def tensors(B: int, h: int, k: int, L: int, S: int, d: int, dv: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    g = torch.Generator().manual_seed(seed)
-    q, key = torch.randn(B, h, L, d, generator=g), torch.randn(B, k, S, d, generator=g)
-    return q, key, torch.randn(B, k, S, dv, generator=g)
-
-
 def close(score: Score, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None = None, choice: Softmax | None = None) -> None:
-    """Output within 8·eps·(1 + max|s|) of Σ p|v|, lse within twice that, empty rows empty, threads without effect."""
-    choice = Softmax() if choice is None else choice
-    got = observe(q, k, v, score=score, choice=choice, mask=mask, kernel="native")
-    assert got.plan is not None
-    assert got.plan.kernel == "native"
+    """`assert_native_agrees` for a score that is not a dot product."""
     score64 = copy.deepcopy(score).double()
-    q64, k64, v64 = q.double(), k.double(), v.double()
-    want = observe(q64, k64, v64, score=score64, choice=choice, mask=mask, kernel="reference")
-    weight = attend(q64, k64, v64.abs(), score=score64, choice=choice, mask=mask, kernel="reference")
-    repeated = k64.repeat_interleave(q.shape[1] // k.shape[1], 1)
     with torch.no_grad():
         visible = torch.ones(1, dtype=torch.bool) if mask is None else mask.dense(q.shape[2], k.shape[2])
-        largest = float(score64(q64, repeated).masked_fill(~visible, 0).abs().nan_to_num(0, 0).max())
-    bound = 8 * EPS * (1 + largest)
-    assert ((got.output - want.output).abs() <= bound * weight + 1e-30).all()
-    assert got.lse is not None
-    assert want.lse is not None
-    empty = want.lse == -math.inf
-    assert torch.equal(got.lse == -math.inf, empty)
-    assert (got.output[empty] == 0).all()
-    assert ((got.lse - want.lse)[~empty].abs() <= bound * 2).all()
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(3 if threads == 1 else 1)
-        assert torch.equal(attend(q, k, v, score=score, choice=choice, mask=mask, kernel="native"), got.output)
-    finally:
-        torch.set_num_threads(threads)
+        scores = score64(q.double(), k.double().repeat_interleave(q.shape[1] // k.shape[1], 1))
+        largest = float(scores.masked_fill(~visible, 0).abs().nan_to_num(0, 0).max())
+    choice = Softmax() if choice is None else choice
+    assert_native_agrees(q, k, v, largest, {"score": score64}, score=score, mask=mask, choice=choice)
 
 
 MASKS = {
@@ -109,31 +82,31 @@ def test_a_gaussian_by_hand(isa: str) -> None:
 @pytest.mark.parametrize(("heads", "keys", "d", "dv"), [(2, 2, 64, 32), (6, 2, 20, 37), (2, 1, 5, 1)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_forward(isa: str, kind: str, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
-    close(score_of(kind, d), *tensors(2, heads, keys, 77, 77, d, dv), mask=MASKS[mask])
+    close(score_of(kind, d), *random_inputs(2, heads, keys, 77, 77, d, dv), mask=MASKS[mask])
 
 
 @pytest.mark.parametrize("L", [1, 2, 4])
 @pytest.mark.parametrize("mask", [None, padding(torch.tensor([900, 0, 20])), window(40, 600), ~window(100, 500)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_queries(isa: str, kind: str, mask: Mask | None, L: int) -> None:
-    close(score_of(kind, 24), *tensors(3, 2, 1, L, 1300, 24, 10), mask=mask)
+    close(score_of(kind, 24), *random_inputs(3, 2, 1, L, 1300, 24, 10), mask=mask)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_over_several_blocks(isa: str, kind: str) -> None:
-    close(score_of(kind, 16), *tensors(1, 2, 1, 130, 1300, 16, 8), mask=causal())
+    close(score_of(kind, 16), *random_inputs(1, 2, 1, 130, 1300, 16, 8), mask=causal())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_queries_without_keys(isa: str, kind: str) -> None:
     """Aligned at the end, the first 40 of 60 queries see none of 20 keys."""
-    close(score_of(kind, 8), *tensors(1, 2, 2, 60, 20, 8, 8), mask=causal())
+    close(score_of(kind, 8), *random_inputs(1, 2, 2, 60, 20, 8, 8), mask=causal())
 
 
 @pytest.mark.parametrize("L", [3, 40])
 def test_numbers_too_large_for_their_exponentials(isa: str, L: int) -> None:
     """±60 and ∓60 meet: each exponential overflows alone, the sum is small."""
-    q, k, v = tensors(1, 1, 1, L, 70, 24, 8)
+    q, k, v = random_inputs(1, 1, 1, L, 70, 24, 8)
     q[..., ::3] += 60.0
     k[..., ::3] -= 60.0
     q[..., 1], k[..., 5, 2] = 1e30, -1e30
@@ -159,7 +132,7 @@ def test_tanh_is_right_to_2e_7(isa: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_strides(isa: str, kind: str) -> None:
-    q, k, v = tensors(2, 4, 4, 50, 50, 32, 32)
+    q, k, v = random_inputs(2, 4, 4, 50, 50, 32, 32)
     strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
     close(score_of(kind, 32), strided[0], strided[1], strided[2], mask=causal())
     q, k, v = (x.mT.contiguous().mT for x in (q, k, v))
@@ -172,7 +145,7 @@ def test_strides(isa: str, kind: str) -> None:
 @pytest.mark.parametrize("L", [2, 40])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sinks_and_temperature(isa: str, kind: str, L: int) -> None:
-    q, k, v = tensors(2, 3, 3, L, 50, 16, 16)
+    q, k, v = random_inputs(2, 3, 3, L, 50, 16, 16)
     close(score_of(kind, 16), q, k, v, mask=causal(), choice=Softmax(temperature=0.6, sinks=torch.tensor([0.3, -1.0, 5.0])))
 
 
@@ -215,7 +188,7 @@ def test_any_shape_and_any_ranges(heads: tuple[int, int, int], sizes: tuple[int,
     allowed = torch.rand(L, S, generator=g) < torch.rand((), generator=g)
     compiled.force_instruction_set(isa)
     try:
-        q, key, v = tensors(B, k * group, k, L, S, d, dv, seed)
+        q, key, v = random_inputs(B, k * group, k, L, S, d, dv, seed)
         close(score_of(kind, d), q, key, v, mask=dense(allowed))
     finally:
         compiled.force_instruction_set(None)
@@ -240,7 +213,7 @@ def gradients(
 @pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients(isa: str, kind: str, mask: str, sinks: bool) -> None:
-    q, k, v = tensors(2, 6, 2, 77, 77, 20, 37)
+    q, k, v = random_inputs(2, 6, 2, 77, 77, 20, 37)
     score = Additive(20, 20, hidden=24) if kind == "additive" else pairwise(Gaussian(torch.linspace(0.5, 1.0, 20), learn=True))
     sink = torch.tensor([0.3, -1.0, 2.0, 0.0, 1.0, -9.0]) if sinks else None
     got = gradients(score, q, k, v, "native", torch.float32, MASKS[mask], sink)
@@ -252,7 +225,7 @@ def test_gradients(isa: str, kind: str, mask: str, sinks: bool) -> None:
 @pytest.mark.parametrize("L", [1, 3, 300])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_over_several_blocks_and_threads(isa: str, kind: str, L: int) -> None:
-    q, k, v = tensors(1, 2, 1, L, 700, 16, 24)
+    q, k, v = random_inputs(1, 2, 1, L, 700, 16, 24)
     score = score_of(kind, 16)
     want = gradients(score, q, k, v, "reference", torch.float64, causal())
     threads = torch.get_num_threads()
@@ -274,7 +247,7 @@ def test_gradients_over_several_blocks_and_threads(isa: str, kind: str, L: int) 
 @pytest.mark.parametrize("dv", [3, 48])
 def test_hidden_poison_does_not_leak(isa: str, kind: str, poison: float, rows: int, dv: int) -> None:
     """Rows before 25 do not see keys from 25 on: nothing there may reach their output or anybody's gradient."""
-    q, k, v = tensors(1, 1, 1, rows, 40, 32, dv)
+    q, k, v = random_inputs(1, 1, 1, rows, 40, 32, dv)
     bad_k, bad_v, bad_q = k.clone(), v.clone(), q.clone()
     bad_k[..., 25, 3], bad_v[..., 30, 1] = poison, poison
     hidden = torch.arange(40) < torch.arange(1, rows + 1).unsqueeze(1)
@@ -293,14 +266,14 @@ def test_hidden_poison_does_not_leak(isa: str, kind: str, poison: float, rows: i
 def test_a_visible_nan_is_not_hidden(isa: str) -> None:
     for kind in KINDS:
         for L in (1, 12):
-            q, k, v = tensors(1, 1, 1, L, 40, 8, 8)
+            q, k, v = random_inputs(1, 1, 1, L, 40, 8, 8)
             k[..., 7, 2] = math.nan
             assert attend(q, k, v, score=score_of(kind, 8), kernel="native").isnan().all()
 
 
 def test_double_backward_goes_dense_and_says_so() -> None:
     score = Additive(4, 4, hidden=6)
-    q, k, v = (x.requires_grad_() for x in tensors(1, 1, 1, 5, 5, 4, 4))
+    q, k, v = (x.requires_grad_() for x in random_inputs(1, 1, 1, 5, 5, 4, 4))
     with pytest.warns(UserWarning, match="dense"):
         (grad,) = torch.autograd.grad(attend(q, k, v, score=score, kernel="native").square().sum(), q, create_graph=True)
     second = torch.autograd.grad(grad.square().sum(), (k, score.v))
@@ -312,13 +285,13 @@ def test_double_backward_goes_dense_and_says_so() -> None:
 
 
 def test_auto_picks_them() -> None:
-    q, k, v = tensors(1, 1, 1, 30, 30, 8, 8)
+    q, k, v = random_inputs(1, 1, 1, 30, 30, 8, 8)
     assert explain(q, k, v, score=Additive(8, 8, hidden=16), mask=causal()).kernel == "native"
     assert explain(q * 100, k, v, score=Gaussian()).kernel == "native"
 
 
 def test_operators() -> None:
-    q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 8))
+    q, k, v = (x.requires_grad_() for x in random_inputs(1, 2, 2, 20, 20, 16, 8))
     vector, sinks = torch.randn(16, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
     torch.library.opcheck(OPERATORS[AdditiveArguments], (q, k, v, vector, sinks, spans, 1.2))
@@ -327,7 +300,7 @@ def test_operators() -> None:
 
 def test_compile() -> None:
     score: nn.Module = Additive(16, 16, hidden=8)
-    q, k, v = (x.requires_grad_() for x in tensors(1, 2, 2, 20, 20, 16, 16))
+    q, k, v = (x.requires_grad_() for x in random_inputs(1, 2, 2, 20, 20, 16, 16))
     inputs = (q, k, v, *score.parameters())
 
     def work(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -101,13 +101,13 @@ def test_filled_in_inference_mode_extended_outside():
 
 
 def test_bad_input_says_what_to_do():
-    with pytest.raises(ValueError, match="1 or more, it is 0"):
+    with pytest.raises(ValueError, match="window is 0; expected at least 1"):
         LayerCache(window=0)
     with pytest.raises(ValueError, match="2 windows given for 3 layers"):
         Cache(3, window=[4, None])
     cache = LayerCache()
     cache.append(tokens(0, 1), tokens(0, 1))
-    with pytest.raises(ValueError, match=r"holds batch and heads \(2, 3\), the new keys have \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"the cache has batch and heads \(2, 3\), the new keys have \(5, 3\)"):
         cache.append(tokens(0, 1, rows=5), tokens(0, 1, rows=5))
     with pytest.raises(ValueError, match="same B, h, L"):
         cache.append(tokens(0, 1), tokens(0, 2))

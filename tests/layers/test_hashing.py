@@ -120,7 +120,7 @@ def test_many_buckets_are_products_of_few_and_close_directions_share_them() -> N
 
 def test_a_pattern_of_many_ranges_is_refused() -> None:
     holes = regard.dense(torch.rand(400, 400, generator=torch.Generator().manual_seed(0)) < 0.5)
-    with pytest.raises(ValueError, match="needs too many key ranges a row to be used with hashing"):
+    with pytest.raises(ValueError, match="needs too many key ranges per row for hashing"):
         hashed_attend(torch.randn(1, 1, 400, 4), torch.randn(1, 1, 400, 4), mask=holes)
 
 

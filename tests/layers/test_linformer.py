@@ -78,7 +78,7 @@ def test_shared_is_one_parameter() -> None:
 def test_wrong_sizes_say_so() -> None:
     with pytest.raises(ValueError, match="rank is 9 and length 8"):
         LinformerAttention(8, heads=1, length=8, rank=9)
-    with pytest.raises(ValueError, match="x has 9 tokens but this layer mixes at most 8; make it with length=9"):
+    with pytest.raises(ValueError, match="x has 9 tokens but this layer was made for at most 8; make it with length=9"):
         LinformerAttention(8, heads=1, length=8, rank=2)(torch.randn(1, 9, 8))
     with pytest.raises(ValueError, match="start is 'zero'"):
         LinformerAttention(8, heads=1, length=8, rank=2, start="zero")  # type: ignore[arg-type]

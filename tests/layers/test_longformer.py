@@ -110,7 +110,7 @@ def test_bigbird_draws_as_many_as_asked_and_the_same_for_a_seed() -> None:
 
 
 def test_wrong_sizes_say_so() -> None:
-    with pytest.raises(ValueError, match="stride is 0; it must be at least 1"):
+    with pytest.raises(ValueError, match="stride is 0; expected at least 1"):
         strided_layout(4, 0)
-    with pytest.raises(ValueError, match="near is -1; a number of blocks is at least 0"):
+    with pytest.raises(ValueError, match="near is -1; expected a number of blocks ≥ 0"):
         bigbird_layout(4, near=-1)

@@ -150,7 +150,7 @@ def test_parameter_table_counts_everything_once():
     [
         (lambda: MultiHeadAttention(30, heads=4), "30 does not divide into 4 heads"),
         (lambda: MultiHeadAttention(32, heads=4, kv_heads=3), "kv_heads must divide heads"),
-        (lambda: MultiHeadAttention(20, heads=4, rotary=True), "make it even"),
+        (lambda: MultiHeadAttention(20, heads=4, rotary=True), "make that number even"),
         (lambda: MultiHeadAttention(32, heads=4)(torch.randn(2, 3, 31)), r"must be \(batch, tokens, 32\); it is \(2, 3, 31\)"),
         (lambda: MultiHeadAttention(32, heads=4)(torch.randn(2, 3, 32), torch.randn(2, 3, 8)), r"\(batch, tokens, 32\); it is \(2, 3, 8\)"),
         (lambda: MultiHeadAttention(32, heads=4, kv_dim=8)(torch.randn(2, 3, 32)), r"call layer\(x, memory\)"),
@@ -164,7 +164,7 @@ def test_bad_input_says_what_to_do(build, message):
 
 
 def test_heads_count_from_zero():
-    with pytest.raises(IndexError, match="head 4 asked of 4"):
+    with pytest.raises(IndexError, match="head is 4, but the layer has 4 heads"):
         MultiHeadAttention(32, heads=4).value_map(4)
 
 

@@ -24,7 +24,7 @@ def test_positions_start_where_they_are_told():
 def test_learned_adds_its_rows_and_refuses_what_it_has_not():
     layer = Learned(4, 2)
     assert torch.equal(layer(torch.zeros(1, 3, 2))[0], layer.weight[:3])
-    with pytest.raises(ValueError, match="position 4 asked of a table of 4"):
+    with pytest.raises(ValueError, match="position 4 exceeds the table of 4"):
         layer(torch.zeros(1, 2, 2), 3)
 
 
@@ -96,18 +96,18 @@ def test_frequencies_agree_with_transformers(ours, theirs):
 def test_divisors_divide():
     plain, divided = Rotary().frequencies(4), Rotary(divisors=(1.0, 8.0)).frequencies(4)
     assert torch.equal(plain / torch.tensor([1.0, 8.0]), divided)
-    with pytest.raises(ValueError, match="2 divisors given for 4 pairs"):
+    with pytest.raises(ValueError, match="2 divisors for 4 pairs"):
         Rotary(divisors=(1.0, 8.0)).frequencies(8)
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Rotary(scaling="ntk"), "'ntk' is not known"),
+        (lambda: Rotary(scaling="ntk"), "scaling is 'ntk'; expected one of"),
         (lambda: Rotary(fraction=0.0), "above 0"),
         (lambda: Rotary(scaling="llama3", factor=8.0), "needs original="),
-        (lambda: Rotary().width(7), "make it even"),
-        (lambda: Sinusoidal(7), "width must be even"),
+        (lambda: Rotary().width(7), "make that number even"),
+        (lambda: Sinusoidal(7), "width is 7; .* must be even"),
     ],
 )
 def test_bad_options_say_what_to_do(build, message):

@@ -223,7 +223,7 @@ class Problem:
         bias, by_row = self.bias, isinstance(self.bias, torch.Tensor) and self.bias.shape[2] != 1
         if isinstance(bias, torch.Tensor):
             bias = (rows.part(bias.detach(), 2, rank) if by_row else bias.detach()).clone().requires_grad_()
-        ring.SHORT = case.short
+        ring.MIN_PIECE = case.short
         got = parallel.observe(*mine, bias=bias, readings=[r() for r in case.readings], group=group, layout=case.layout, **self.how)
         errors = {name: _error(getattr(got, name), rows.part(getattr(self.seen, name), 2, rank)) for name in ("output", "lse")}
         grads = self.differentiate(got, mine, bias, [rows.part(x, 2, rank) for x in self.upstream])

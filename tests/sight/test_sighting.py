@@ -48,7 +48,7 @@ def test_the_proof_detects_wrong_numbers(spoiled: str, sinks: bool) -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 30, 8) for _ in range(3))
     choice = Softmax(sinks=torch.tensor([0.5, -1.0, 2.0])) if sinks else Softmax()
-    spec = Request.of(q, k, v, mask=causal() & padding([30, 20]), choice=choice, wants_lse=True)
+    spec = Request.of(q, k, v, mask=causal() & padding([30, 20]), choice=choice, needs_lse=True)
     observed = regard.observe(q, k, v, mask=spec.mask, choice=choice, readings=[regard.Rows(list(range(30)))])
     assert observed.lse is not None
     mass, lse, output = observed.readings["rows"].sum(-1), observed.lse.clone(), observed.output.clone()

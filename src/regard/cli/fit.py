@@ -168,11 +168,11 @@ def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out:
     import numpy as np
 
     from ..colours import HEADS, blue, hexadecimal
-    from ..plotting import blank, house_style, save_figure
+    from ..plotting import blank, figure_style, save_figure
 
     X_fit, X_test, y_fit, y_test = split
     line, faint = hexadecimal(HEADS[0]), "#8a8a8a"
-    with house_style([target, *names]):
+    with figure_style([target, *names]):
         from matplotlib.colors import LinearSegmentedColormap
 
         figure = blank(6.9, 3.0)

@@ -165,7 +165,7 @@ def _print_candidates(candidates: list[Translated], n_best: int) -> None:
     """Print the translations, each with its alignment where there is one."""
     from ..terminal import Pen
 
-    pen = Pen.found()
+    pen = Pen.detect()
     for candidate in candidates:
         sys.stdout.write(candidate.text + (f"  ({candidate.score:.3f})" if n_best > 1 else "") + "\n")
         if picture := candidate.picture(colour=pen.colour, dark=pen.dark):

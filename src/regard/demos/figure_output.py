@@ -8,14 +8,14 @@ from typing import Any
 
 from regard.colours import HEADS, blue, hexadecimal, ink, red
 from regard.demos.panels import Bars, Board, Grid, Lines, Note, Panel, Table, Words
-from regard.plotting import blank, figure_file, house_style, ramp, save_figure
+from regard.plotting import blank, figure_file, figure_style, ramp, save_figure
 from regard.terminal import table
 
 
 def save_board(board: Board, path: str | Path) -> Path:
     """Save the board as a figure; the ending of the path decides the format."""
     target = figure_file(path)
-    with house_style(_texts(board)):
+    with figure_style(_texts(board)):
         heights = [_height(panel) for panel in board.panels]
         figure = blank(6.9, 0.5 + sum(heights))
         figure.suptitle(board.title, fontsize=9, fontweight="bold", wrap=True)

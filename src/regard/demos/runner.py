@@ -31,7 +31,7 @@ def run_program(run: Callable[[], Any], show: Callable[[Any], Board], about: str
     if options.json:
         print(json.dumps(asdict(result), ensure_ascii=False, indent=2))
     else:
-        pen = Pen.found(sys.stdout)
+        pen = Pen.detect(sys.stdout)
         pen = replace(pen, colour=(pen.colour or options.colour) and not options.plain, dark=pen.dark and not options.light)
         print(board_text(board, pen))
     if options.save:

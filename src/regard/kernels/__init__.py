@@ -1,6 +1,6 @@
-"""Ways to compute one attention: the dense reference, torch's own, tiles in plain torch, compiled tiles.
+"""The implementations of attention: the dense reference, torch's SDPA, tiles in plain torch, compiled tiles.
 
-`request.py` is one call written out, `select.py` picks the kernel that runs it: the fastest that does not refuse.
+`request.py` is one validated call; `select.py` picks the fastest kernel that supports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which weights dropout keeps: a hash of (seed, batch, head, row, column), the same in every kernel and for every tile size.
+"""The dropout mask as a hash of (seed, batch, head, row, column): the same in every kernel and for every tile size.
 
 Axes: B batch, h heads, l rows and s columns of a tile.
 """

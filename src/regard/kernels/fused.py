@@ -1,8 +1,8 @@
-"""torch's own scaled_dot_product_attention, where it is exact and linear in memory, and nowhere else.
+"""torch's scaled_dot_product_attention, used only where it is exact and linear in memory.
 
-Kept away from it, because there its paths turn dense or wrong: dropout, a value width other than the key's, a bias or mask that
-it would need as an L×S tensor, a last stride other than 1, and non-finite keys or values under a causal mask (one NaN value
-row poisons earlier rows of its tile).
+Not used for dropout, for a value width other than the key's, for a bias or mask that it would need as an L×S tensor (there it
+turns dense), for a last stride other than 1, and for non-finite keys or values under a causal mask (there it is wrong: one NaN
+value spreads to earlier rows of its tile).
 
 Axes: B batch, h heads, L queries, S keys, d width.
 """
@@ -22,17 +22,19 @@ _CAUSAL = (causal(), causal(align="start"))
 
 
 def is_causal(mask: Mask | None, L: int, S: int) -> bool:
-    """Whether the mask is exactly the triangle that torch's ``is_causal`` means."""
+    """Whether the mask is exactly torch's ``is_causal`` mask."""
     return mask is not None and ((mask == _CAUSAL[0] and L == S) or mask == _CAUSAL[1])
 
 
 class Fused:
+    """torch's scaled_dot_product_attention."""
+
     name = "fused"
 
     def refuses(self, request: Request) -> str | None:
         B, h, L, S = request.sizes
         if type(request.choice) is not Softmax or request.sinks is not None:
-            return "SDPA knows only a plain softmax"
+            return "SDPA supports only a plain softmax"
         if request.score is not None or request.cap is not None or request.key_bias is not None:
             return "the score is not a plain dot product"
         if isinstance(request.beta, Tensor):
@@ -46,14 +48,14 @@ class Fused:
         if request.query.shape[-1] != request.value.shape[-1]:
             return f"value width {request.value.shape[-1]} ≠ key width {request.query.shape[-1]} makes SDPA dense"
         if not (L and S and B and h and request.query.shape[-1]):
-            return "nothing to compute"
+            return "an input is empty"
         for name, x in (("query", request.query), ("key", request.key), ("value", request.value)):
             if x.stride(-1) != 1:
                 return f"the last stride of the {name} is {x.stride(-1)}, and SDPA's CPU kernel misreads that"
-        if request.readings or request.wants_lse:
-            return "SDPA gives neither the lse nor readings"
+        if request.readings or request.needs_lse:
+            return "SDPA returns neither the lse nor readings"
         if request.mask is not None and not (finite(request.key) and finite(request.value)):
-            return "a NaN or inf under the causal mask would leak"
+            return "a hidden NaN or inf would reach the output of SDPA"
         return None
 
     def bytes(self, request: Request) -> int:
@@ -82,7 +84,7 @@ class Fused:
 
 
 def plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """The commonest call of all, told by a few comparisons: 4-D, one dtype, equal heads and widths, unit last stride, not empty."""
+    """Whether inputs need no normalisation: 4-D, one dtype and device, equal heads and widths, unit last stride, not empty."""
     try:
         (B, h, L, d), shape = query.shape, key.shape
         return (
@@ -97,5 +99,5 @@ def plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
             and query.device == key.device == value.device
             and L * shape[2] * B * h * d > 0
         )
-    except (AttributeError, ValueError):  # not tensors, or not four axes: the general path says what is wrong
+    except (AttributeError, ValueError):  # not tensors, or not four axes: the general path raises the error
         return False

@@ -1,4 +1,4 @@
-"""What every kernel offers, and what it answers.
+"""The interface of a kernel, and its result.
 
 Axes: B batch, h heads, L queries, dv value width.
 """
@@ -14,7 +14,7 @@ from .request import Request
 
 
 class Selection(NamedTuple):
-    """The kernel that runs a request, and why not the faster ones."""
+    """The kernel that runs a request, and why faster ones were rejected."""
 
     kernel: Kernel
     rejected: dict[str, str]
@@ -22,7 +22,7 @@ class Selection(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Result:
-    """What a kernel answers. lse is that of z (no row_shift)."""
+    """The result of a kernel. lse is that of z, without the request's row_shift."""
 
     output: Tensor  # (B, h, L, dv)
     lse: Tensor | None = None  # (B, h, L), float32 or float64
@@ -33,21 +33,21 @@ class Result:
 
 
 class Kernel(Protocol):
-    """One way to compute a request."""
+    """One implementation of attention."""
 
     name: str
 
     def refuses(self, request: Request) -> str | None:
-        """Why this kernel cannot (or must not) run the request; None if it can."""
+        """Why this kernel does not support the request; None if it does."""
 
     def bytes(self, request: Request) -> int:
-        """Extra memory at the peak, forward and (if a gradient is needed) backward, the output included."""
+        """Estimated peak memory beside the inputs, output included; with the backward pass if a gradient is needed."""
 
     def reason(self, request: Request) -> str:
-        """Why it was picked, in a few words."""
+        """Why it was selected, in a few words."""
 
     def run(self, request: Request) -> Result:
-        """All that the request asks for (mask, dropout, sinks, readings …) and `refuses` did not decline; the lse where there is one."""
+        """Compute everything the request asks for (mask, dropout, sinks, readings …), with the lse where there is one."""
 
 
 __all__ = ["Kernel", "Result", "Selection"]

@@ -1,4 +1,4 @@
-"""The dense reference implementation: attention as the textbook writes it, in any dtype, followed by autograd.
+"""The dense reference implementation: attention as in a textbook, in any dtype, differentiated by autograd.
 
 Every other kernel is compared with it.
 
@@ -21,7 +21,7 @@ from .request import Request, accumulator
 
 
 def scores(request: Request) -> tuple[Tensor, Tensor | None]:
-    """Stage one: every score z (B, h, L, S), −∞ where masked, and the mask (None: everything is visible)."""
+    """Stage one: all scores z (B, h, L, S), −∞ where hidden, and the mask (None: everything is visible)."""
     B, h, L, S = request.sizes
     dtype = accumulator(request.query.dtype)
     q = request.query.to(dtype)
@@ -36,12 +36,12 @@ def scores(request: Request) -> tuple[Tensor, Tensor | None]:
             s = s + key_bias
         return s if request.cap is None else request.cap * torch.tanh(s / request.cap)
 
-    fine = q.isfinite().all(-1).unsqueeze(-1) & k.isfinite().all(-1).unsqueeze(-2)  # (B, h, L, S)
-    if request.mask is None or bool(fine.all()):
+    finite = q.isfinite().all(-1).unsqueeze(-1) & k.isfinite().all(-1).unsqueeze(-2)  # (B, h, L, S)
+    if request.mask is None or bool(finite.all()):
         s = pairs(q, k, key_bias)
-    else:  # a masked NaN must not reach the gradient either, where it would meet a zero: follow only the finite pairs
+    else:  # 0 · NaN is NaN, so a hidden NaN would reach the gradient: differentiate only the finite pairs
         bias = None if key_bias is None else key_bias.nan_to_num(0, 0, 0)
-        s = pairs(q.nan_to_num(0, 0, 0), k.nan_to_num(0, 0, 0), bias).where(fine, pairs(q, k, key_bias).detach())
+        s = pairs(q.nan_to_num(0, 0, 0), k.nan_to_num(0, 0, 0), bias).where(finite, pairs(q, k, key_bias).detach())
     if isinstance(request.bias, Bias):
         s = s + request.bias.tile(range(L), range(S), L, S, device=q.device, dtype=dtype)
     elif request.bias is not None:
@@ -57,7 +57,7 @@ def per_head(beta: float | Tensor, dtype: torch.dtype) -> float | Tensor:
 
 
 def gather(p: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
-    """Stage three: Σ p·v, (B, h, L, dv). A masked value never counts, not even one that is NaN (0 · NaN is NaN)."""
+    """Stage three: Σ p·v, (B, h, L, dv). Hidden values never contribute, not even NaN (0 · NaN is NaN)."""
     if visible is None:
         return p @ value
     bad = ~value.isfinite()
@@ -65,13 +65,13 @@ def gather(p: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
         return p @ value
     out = p @ value.masked_fill(bad, 0)
     for key in bad.any(-1).any(0).any(0).nonzero().flatten().tolist():
-        seen = visible[..., key].unsqueeze(-1) & bad[..., key, :].unsqueeze(-2)
-        out = out + p[..., key].unsqueeze(-1) * value[..., key, :].unsqueeze(-2).where(seen, 0)
+        visible_bad = visible[..., key].unsqueeze(-1) & bad[..., key, :].unsqueeze(-2)
+        out = out + p[..., key].unsqueeze(-1) * value[..., key, :].unsqueeze(-2).where(visible_bad, 0)
     return out
 
 
 def gather_picked(value: Tensor, index: Tensor) -> Tensor:
-    """The chosen value of each row: value (B, k, S, dv), index (B, h, L) → (B, h, L, dv); zero where index is −1."""
+    """The picked value of each row: value (B, k, S, dv), index (B, h, L) → (B, h, L, dv); zero where index is −1."""
     B, h, _ = index.shape
     if not value.shape[2]:
         return value.new_zeros(*index.shape, value.shape[-1])
@@ -95,7 +95,7 @@ class Reference:
         return B * h * L * S * element * (2 + width + (3 if request.needs_grad else 0))
 
     def reason(self, request: Request) -> str:
-        return "asked for: dense and readable"
+        return "requested: the dense reference"
 
     def run(self, request: Request) -> Result:
         B, h, L, S = request.sizes
@@ -105,8 +105,8 @@ class Reference:
         index: Tensor | None = None
         log_prob: Tensor | None = None
         if isinstance(request.choice, Softmax | Sample):
-            column = [z] if request.sinks is None else [z, request.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, L, 1)]
-            lse = logsumexp(torch.cat(column, -1))
+            columns = [z] if request.sinks is None else [z, request.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, L, 1)]
+            lse = logsumexp(torch.cat(columns, -1))
         if request.choice.hard:
             p, output, index, log_prob = self._hard(request, z, value, visible, lse)
         else:
@@ -127,6 +127,7 @@ class Reference:
     def _hard(
         request: Request, z: Tensor, value: Tensor, visible: Tensor | None, lse: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Weights, output, index and log-probability of a hard choice."""
         S = z.shape[-1]
         if isinstance(request.choice, Sample):
             assert request.uniform is not None and lse is not None
@@ -140,8 +141,8 @@ class Reference:
             p = torch.zeros_like(z)
             return (p.scatter(-1, index.clamp(min=0).unsqueeze(-1), (~empty).to(p.dtype).unsqueeze(-1)) if S else p), output, index, None
         p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp()
-        chosen = z.gather(-1, index.clamp(min=0).unsqueeze(-1)).squeeze(-1) if S else z.new_zeros(z.shape[:-1])
-        log_prob = chosen.masked_fill(empty, 0) - lse.masked_fill(empty, 0)
+        picked = z.gather(-1, index.clamp(min=0).unsqueeze(-1)).squeeze(-1) if S else z.new_zeros(z.shape[:-1])
+        log_prob = picked.masked_fill(empty, 0) - lse.masked_fill(empty, 0)
         assert isinstance(request.choice, Sample)
         if request.choice.straight_through:
             soft = gather(p, value, visible)
@@ -150,16 +151,17 @@ class Reference:
 
     @staticmethod
     def _shifted(request: Request, z: Tensor) -> Tensor:
+        """The scores with the request's row_shift."""
         return z if request.row_shift is None else z + request.row_shift.to(z.dtype).unsqueeze(-1)
 
 
 def gradient(request: Request, inputs: list[Tensor], grads: dict[str, Tensor | None]) -> list[Tensor | None]:
-    """The gradients of a Request's outputs by the dense form, themselves differentiable: what double backward uses."""
+    """Gradients of a request's outputs through the dense implementation; differentiable again, for double backward."""
     result = Reference().run(dataclasses.replace(request, readings=()))
-    outputs, given = [], []
+    outputs, output_grads = [], []
     for name, grad in grads.items():
         output = getattr(result, name)
         if grad is not None and output is not None and output.requires_grad:
             outputs.append(output)
-            given.append(grad)
-    return list(torch.autograd.grad(outputs, inputs, given, create_graph=True, allow_unused=True))
+            output_grads.append(grad)
+    return list(torch.autograd.grad(outputs, inputs, output_grads, create_graph=True, allow_unused=True))

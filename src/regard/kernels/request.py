@@ -1,4 +1,4 @@
-"""One attention call, checked and normalised: what every kernel receives, and how its results return to the caller's axes.
+"""One attention call, validated and normalised: the input of every kernel, and how results get the caller's axes back.
 
 Axes: B batch, h query heads, k key heads (k divides h), L queries, S keys, d width, dv value width.
 """
@@ -24,7 +24,7 @@ from ..scores import Lowered, Prepared, ScaledDot, Score
 
 
 class AttentionOptions(TypedDict, total=False):
-    """What attention computes: the keyword arguments that every entry point takes, `regard.parallel`'s too."""
+    """The keyword arguments of every entry point, those of `regard.parallel` included: what is computed."""
 
     score: Score
     mask: Mask | None
@@ -35,14 +35,14 @@ class AttentionOptions(TypedDict, total=False):
 
 
 class AttendOptions(AttentionOptions, total=False):
-    """The keyword arguments of `regard.attend`: also how it is computed."""
+    """The keyword arguments of `regard.attend`: also with which kernel, in how much memory."""
 
     kernel: str
     limit_bytes: int | None
 
 
 class ObserveOptions(AttendOptions, total=False):
-    """The keyword arguments of `regard.observe` and `regard.explain`: also what is read off the weights."""
+    """The keyword arguments of `regard.observe` and `regard.explain`: also statistics of the weights."""
 
     readings: Sequence[Reading]
 
@@ -64,25 +64,25 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def with_options(options: type, defaults: Mapping[str, Any]) -> Callable[[_F], _F]:
-    """Show the keyword arguments of a TypedDict, with their defaults, in a function's signature (`help`, documentation)."""
+    """Decorator: list the keyword arguments of a TypedDict, with defaults, in a function's signature (`help`, documentation)."""
 
     def decorate(function: _F) -> _F:
         signature = inspect.signature(function)
-        named = [
+        keywords = [
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=getattr(kind, "__forward_arg__", kind)
             )
             for name, kind in inspect.get_annotations(options).items()
         ]
         positional = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        function.__signature__ = signature.replace(parameters=[*positional, *named])  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=[*positional, *keywords])  # type: ignore[attr-defined]
         return function
 
     return decorate
 
 
 class Input(IntEnum):
-    """The place of each tensor in `Request.inputs`; the parameters of the score and of the bias follow from PARAMETERS on."""
+    """The index of each tensor in `Request.inputs`; the parameters of the score and of the bias start at PARAMETERS."""
 
     QUERY = 0
     KEY = 1
@@ -98,7 +98,7 @@ class Input(IntEnum):
 class Request:
     """z = β · (cap(scale · q·k + key_bias) + bias), or score.tile(q, k) in place of the dot product; −∞ where the mask is False.
 
-    Built by `Request.of`. Treated as frozen; not declared so because a frozen dataclass of this size takes microseconds to build.
+    Built by `Request.of`. Treated as immutable; not a frozen dataclass because building one of this size takes microseconds.
     """
 
     query: Tensor  # (B, h, L, d), any strides
@@ -109,35 +109,35 @@ class Request:
     scale: float = 1.0
     cap: float | None = None
     key_bias: Tensor | None = None  # (B, k, S)
-    row_shift: Tensor | None = None  # (B, h, L): what lowering left out of z; kernels ignore it, MaxLogit and the lse add it
+    row_shift: Tensor | None = None  # (B, h, L): `Lowered.row_shift`; not part of z, added to MaxLogit and the lse
     mask: Mask | None = None
     bias: Tensor | Bias | None = None  # a tensor is 4-D, broadcastable to (B, h, L, S)
     beta: float | Tensor = 1.0  # inverse temperature: a number, or a tensor () or (h,)
     sinks: Tensor | None = None  # (h,), already times beta
     dropout: float = 0.0
     seed: int = 0  # of the dropout hash
-    uniform: Tensor | None = None  # (B, h, L) float64 in [0, 1): one draw a row, for Sample
+    uniform: Tensor | None = None  # (B, h, L) float64 in [0, 1): one random number per row, for Sample
     readings: tuple[Reading, ...] = ()
-    wants_lse: bool = False
+    needs_lse: bool = False
     kernel: str = "auto"  # the kernel's name, or "auto"
     limit_bytes: int | None = None
     axes: tuple[int, ...] | None = None  # the caller's axes in place of (B, h); None: (B, h) itself
     dtype: torch.dtype | None = None  # of the caller's output; None: the kernel's
 
     @classmethod
-    def of(cls, query: Tensor, key: Tensor, value: Tensor, *, wants_lse: bool = False, **options: Unpack[ObserveOptions]) -> Request:
-        """Check one call, lower its score to a dot product where that is exact, and bring the tensors to (B, h, L, d).
+    def of(cls, query: Tensor, key: Tensor, value: Tensor, *, needs_lse: bool = False, **options: Unpack[ObserveOptions]) -> Request:
+        """Validate one call, lower its score to a dot product where that is exact, and reshape the tensors to (B, h, L, d).
 
         >>> q = torch.randn(5, 16)
         >>> request = Request.of(q, q, q)
         >>> request.query.shape, request.restore(request.query).shape
         (torch.Size([1, 1, 5, 16]), torch.Size([5, 16]))
         """
-        given: dict[str, Any] = {**DEFAULTS, **options}
-        if len(given) != len(DEFAULTS):
+        arguments: dict[str, Any] = {**DEFAULTS, **options}
+        if len(arguments) != len(DEFAULTS):
             raise TypeError(_unknown_options(options))
-        score, choice, mask, bias = given["score"], given["choice"], given["mask"], given["bias"]
-        dropout, generator = given["dropout"], given["generator"]
+        score, choice, mask, bias = arguments["score"], arguments["choice"], arguments["mask"], arguments["bias"]
+        dropout, generator = arguments["dropout"], arguments["generator"]
         check_inputs(query, key, value, score, dropout)
         check_choice(choice)
         dtype = compute_dtype(value)
@@ -166,16 +166,16 @@ class Request:
             dropout=dropout,
             seed=_seed(generator) if dropout else 0,
             uniform=_uniform(B, h, L, generator, query.device) if isinstance(choice, Sample) else None,
-            readings=check_readings(given["readings"]),
-            wants_lse=wants_lse,
-            kernel=given["kernel"],
-            limit_bytes=given["limit_bytes"],
+            readings=check_readings(arguments["readings"]),
+            needs_lse=needs_lse,
+            kernel=arguments["kernel"],
+            limit_bytes=arguments["limit_bytes"],
             axes=axes,
             dtype=dtype,
         )
 
     def restore(self, value: Any) -> Any:
-        """(B, h, …) back to the axes the caller gave; named tuples field by field, anything else as it is."""
+        """Reshape (B, h, …) to the caller's axes; named tuples field by field, anything else unchanged."""
         if isinstance(value, Tensor):
             if self.axes is None or (heads := value.shape[:2]) == self.axes or heads != self.query.shape[:2]:
                 return value
@@ -202,33 +202,34 @@ class Request:
 
     @property
     def needs_grad(self) -> bool:
+        """Whether autograd will need the gradient of any input."""
         if not torch.is_grad_enabled():
             return False
         if self.query.requires_grad or self.key.requires_grad or self.value.requires_grad:
             return True
-        rest = (self.key_bias, self.sinks, self.bias, self.beta)
-        return any(isinstance(x, Tensor) and x.requires_grad for x in rest) or any(x.requires_grad for x in self.parameters())
+        optional = (self.key_bias, self.sinks, self.bias, self.beta)
+        return any(isinstance(x, Tensor) and x.requires_grad for x in optional) or any(x.requires_grad for x in self.parameters())
 
     @property
     def work(self) -> int:
-        """Multiplications of one dense product: B · h · L · S · d."""
+        """The number of multiplications of q·kᵀ: B · h · L · S · d."""
         return self.query.numel() * self.key.shape[2]
 
     def parameters(self) -> list[Tensor]:
-        """The learnable parts used inside a tile: a score's and a bias object's."""
+        """The parameters used inside a tile: those of the score and of a `Bias`."""
         if self.score is None and not isinstance(self.bias, Bias):
             return []
         modules = [part for part in (self.score, self.bias) if isinstance(part, torch.nn.Module)]
         return [parameter for module in modules for parameter in module.parameters()]
 
     def inputs(self) -> list[Tensor | None]:
-        """Every tensor a gradient may be asked for, in the order of `Input`."""
+        """Every tensor that may need a gradient, in the order of `Input`."""
         bias = self.bias if isinstance(self.bias, Tensor) else None
         beta = self.beta if isinstance(self.beta, Tensor) else None
         return [self.query, self.key, self.value, self.key_bias, bias, beta, self.sinks, *self.parameters()]
 
     def reading_shape(self) -> Shape:
-        """What a reading must know before the first tile."""
+        """The argument of `Reading.start`."""
         dtype = accumulator(self.query.dtype)
         norms = None
         if any(reading.needs_value_norms for reading in self.readings):
@@ -237,15 +238,15 @@ class Request:
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:
-    """What sums are kept in: float64 for float64, float32 for everything narrower."""
+    """The dtype of sums: float64 for float64, float32 for everything narrower."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropout: float) -> None:
-    """Refuse tensors that cannot be attended over: kinds, dtypes, devices, numbers of keys and values, widths."""
+    """Raise TypeError or ValueError for inputs that do not fit: types, dtypes, devices, numbers of keys and values, widths."""
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
-        kinds = ", ".join(type(x).__name__ for x in (query, key, value))
-        raise TypeError(f"query, key and value are {kinds}; expected torch tensors")
+        types = ", ".join(type(x).__name__ for x in (query, key, value))
+        raise TypeError(f"query, key and value are {types}; expected torch tensors")
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         name, x = next((name, x) for name, x in (("query", query), ("key", key), ("value", value)) if x.dim() < 2)
         raise ValueError(f"{name} has shape {tuple(x.shape)}; expected at least (positions, features)")
@@ -253,13 +254,13 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
     if not (dtype.is_floating_point and dtype == key.dtype == value.dtype):
         for name, x in (("query", query), ("key", key), ("value", value)):
             if not x.is_floating_point():
-                raise TypeError(f"{name} is {x.dtype}; attention needs floating point, e.g. {name}.float()")
+                raise TypeError(f"{name} is {x.dtype}; attention needs floating point; convert it, e.g. with {name}.float()")
         if not torch.is_autocast_enabled(query.device.type):
-            raise TypeError(f"query is {dtype}, key {key.dtype}, value {value.dtype}; bring them to one dtype")
+            raise TypeError(f"query is {dtype}, key {key.dtype}, value {value.dtype}; convert them to one dtype")
     if not query.device == key.device == value.device:
         raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
     if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"there are {key.shape[-2]} keys but {value.shape[-2]} values; each key needs its value")
+        raise ValueError(f"there are {key.shape[-2]} keys but {value.shape[-2]} values; pass one value per key")
     check_score(score)
     score.check(query.shape[-1], key.shape[-1])
     if not 0 <= dropout < 1:
@@ -299,14 +300,14 @@ def check_readings(readings: Sequence[Reading]) -> tuple[Reading, ...]:
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """What torch's SDPA runs in: under autocast, everything but float64 runs in the autocast dtype."""
+    """The dtype to compute in, as in torch's SDPA: under autocast, everything but float64 uses the autocast dtype."""
     if x.dtype == torch.float64 or not torch.is_autocast_enabled(x.device.type):
         return x.dtype
     return torch.get_autocast_dtype(x.device.type)
 
 
 def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) -> tuple[Tensor, Tensor, Tensor]:
-    """The inputs as autocast wants them; in float32 where a score does more than multiply half-precision numbers."""
+    """The inputs in the autocast dtype; half precision becomes float32 for scores that are not plain dot products."""
     if torch.is_autocast_enabled(query.device.type):
         query, key, value = (x.to(compute_dtype(x)) for x in (query, key, value))
     if score.widens and query.dtype in (torch.bfloat16, torch.float16):
@@ -317,7 +318,7 @@ def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) ->
 def to_bhld(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
     """(…, h, L, d) with broadcast leading axes → (B, h, L, d), and the caller's axes in place of (B, h).
 
-    Key heads that divide the query's stay un-repeated.
+    Shared key heads (fewer than query heads) are not repeated.
     """
     if query.dim() == key.dim() == value.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]:
         h, k = query.shape[1], key.shape[1]
@@ -352,7 +353,7 @@ def to_bhld(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, 
 
 
 def check_mask(mask: Mask | None, B: int, h: int, L: int, S: int, device: torch.device) -> Mask | None:
-    """The mask, checked against the sizes; None where it hides nothing from the one query of a decoding step."""
+    """The mask, checked against the sizes; None where it hides nothing from a single query (a decoding step)."""
     if mask is None:
         return None
     if not isinstance(mask, Mask):
@@ -364,7 +365,7 @@ def check_mask(mask: Mask | None, B: int, h: int, L: int, S: int, device: torch.
 
 
 def check_bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Tensor | Bias | None:
-    """The bias, checked against the sizes; a tensor is brought to four axes."""
+    """The bias, checked against the sizes; a tensor gets four axes."""
     if bias is None:
         return None
     if isinstance(bias, Bias):
@@ -374,7 +375,7 @@ def check_bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Te
         kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
         raise TypeError(f"bias is {kind}; expected floating-point numbers (for True and False pass mask=regard.dense(...))")
     full = bias.reshape((1,) * (4 - bias.dim()) + bias.shape) if bias.dim() < 4 else bias
-    if full.dim() != 4 or any(n not in (1, wanted) for n, wanted in zip(full.shape, (B, h, L, S), strict=True)):
+    if full.dim() != 4 or any(n not in (1, size) for n, size in zip(full.shape, (B, h, L, S), strict=True)):
         raise ValueError(
             f"bias has shape {tuple(bias.shape)}; expected something that broadcasts to (batch, heads, queries, keys) = {(B, h, L, S)}"
         )
@@ -402,21 +403,22 @@ def sink_logits(choice: Choice, heads: int, beta: float | Tensor) -> Tensor | No
 
 
 def lower_score(score: Score, query: Tensor, key: Tensor, sinks: Tensor | None) -> Lowered | None:
-    """The score as a dot product, where it is one and may be treated as one."""
+    """The score as a dot product, or None where that is not exact."""
     lowered = score.lower(query, key)
     if lowered is not None and lowered.row_shift is not None and sinks is not None:
-        return None  # a sink competes with the scores themselves, so what is constant along a row no longer cancels
+        return None  # sinks have no row_shift, so it no longer cancels along a row
     return lowered
 
 
 def _tempered(row_shift: Tensor | None, beta: float | Tensor) -> Tensor | None:
-    """What lowering left out of a row's scores, over the temperature: (B, h, L)."""
+    """row_shift divided by the temperature: (B, h, L)."""
     if row_shift is None:
         return None
     return row_shift * (beta.view(-1, 1) if isinstance(beta, Tensor) and beta.dim() else beta)
 
 
 def _seed(generator: torch.Generator | None) -> int:
+    """A random seed for the dropout hash."""
     device = generator.device if generator is not None else "cpu"
     return int(torch.randint(2**62, (), generator=generator, device=device))
 
@@ -426,9 +428,11 @@ def _uniform(B: int, h: int, L: int, generator: torch.Generator | None, device: 
 
 
 def _unknown_options(options: Any) -> str:
+    """The error message for an unknown keyword argument."""
     name = next(name for name in options if name not in DEFAULTS)
-    near = difflib.get_close_matches(name, DEFAULTS, n=1)
-    return f"attention takes no argument {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(DEFAULTS)}")
+    similar = difflib.get_close_matches(name, DEFAULTS, n=1)
+    hint = f"did you mean {similar[0]!r}?" if similar else f"expected one of {', '.join(DEFAULTS)}"
+    return f"attention takes no argument {name!r}; {hint}"
 
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""Which kernel runs a request and why not the others, and how something else can stand in between.
+"""Select the kernel that runs a request, and intercept requests.
 
-`execute` is what the entry points call. `intercept` is the one supported way to see or change every request before it runs.
+`execute` is what the entry points call. `intercept` is the one supported way to observe or change every request before it runs.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Run: TypeAlias = Callable[[Request], Result]
 Hook: TypeAlias = Callable[[Request, Run], Result]
 
 KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused(), Streamed(), Reference())}
-SMALL = 1 << 22  # multiplications below which a call costs more than its arithmetic, and torch's own entry point is the shortest
+SMALL = 1 << 22  # below this many multiplications the call itself costs more than the arithmetic, and torch's SDPA is fastest
 
 _COMPILED_FIRST = (KERNELS["native"], KERNELS["fused"], KERNELS["streamed"])
 _FUSED_FIRST = (KERNELS["fused"], KERNELS["native"], KERNELS["streamed"])
 _TORCH_ONLY = (KERNELS["fused"], KERNELS["streamed"])
-_HAS_NATIVE = instruction_set() is not None  # asked once: a compiled graph cannot call into the extension
+_HAS_NATIVE = instruction_set() is not None  # read once: a graph of torch.compile cannot call into the extension
 
 
 def order(request: Request) -> tuple[Kernel, ...]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
     if request.query.device.type != "cpu" or not _HAS_NATIVE:
         return _TORCH_ONLY
-    # Torch follows gradients in C++, we in Python: with a gradient torch's short call stays ahead a little longer; but not in
+    # torch's autograd bookkeeping is in C++, ours in Python: with a gradient torch stays faster up to a larger size; but not in
     # bfloat16, where the backward of torch's CPU kernel takes many times as long as ours.
     if request.needs_grad:
         small = request.work < 4 * SMALL and request.query.dtype != torch.bfloat16
@@ -46,7 +46,7 @@ def order(request: Request) -> tuple[Kernel, ...]:
 
 
 def select(request: Request) -> Selection:
-    """The first kernel, fastest first, that can run the request within its limit; and why not those before it."""
+    """The fastest kernel that supports the request within its limit_bytes, and why faster ones do not."""
     name = request.kernel
     if name != "auto" and name not in KERNELS:
         raise ValueError(f"kernel is {name!r}; expected 'auto' or one of {', '.join(map(repr, KERNELS))}")
@@ -61,7 +61,7 @@ def select(request: Request) -> Selection:
     reasons = "; ".join(f"{kernel}: {why}" for kernel, why in rejected.items())
     if any("limit_bytes" in why for why in rejected.values()):
         raise MemoryError(f"no kernel fits limit_bytes={request.limit_bytes} ({reasons}); raise the limit or shorten the input")
-    raise ValueError(f"kernel={name!r} cannot run this ({reasons}); use kernel='auto'")
+    raise ValueError(f"kernel={name!r} does not support this request ({reasons}); use kernel='auto'")
 
 
 def _over_limit(need: int, limit: int) -> str | None:
@@ -98,17 +98,17 @@ def intercepted() -> bool:
 
 @contextmanager
 def intercept(hook: Hook) -> Iterator[None]:
-    """Within the block, every request of the process goes to `hook(request, run)`, whose result is used in place of the kernel's.
+    """Context manager: within the block, every request of the process is passed to `hook(request, run)`, which returns its result.
 
-    `run(request)` runs a request (this one, or a changed copy of it) as it would have run without the hook. Hooks see the calls of all
-    threads, and must hand on what is not theirs.
+    `run(request)` runs a request (this one, or a changed copy) as it would have run without the hook. A hook receives the calls of
+    all threads, and must pass those it does not handle to `run`.
 
     >>> from regard import attend
-    >>> def shapes(request, run):
+    >>> def print_shape(request, run):
     ...     print(tuple(request.query.shape))
     ...     return run(request)
     >>> q = torch.zeros(2, 3, 4)
-    >>> with intercept(shapes):
+    >>> with intercept(print_shape):
     ...     _ = attend(q, q, q)
     (2, 1, 3, 4)
     """

@@ -22,10 +22,12 @@ from .kernel import Result
 from .reference import Reference, gather_picked, gradient
 from .request import Request
 from .streamed_backward import Backward
-from .tiles import TILE, Tiles, finite, spread
+from .tiles import TILE, Tiles, finite, repeat_heads
 
 
 class Streamed:
+    """Tiles in plain torch: supports every request."""
+
     name = "streamed"
 
     def refuses(self, request: Request) -> str | None:
@@ -49,11 +51,10 @@ class Streamed:
     def run(self, request: Request) -> Result:
         if not request.needs_grad:
             with torch.no_grad():
-                found = Forward(request).run()
+                output, row_lse, picked, index = Forward(request).run()
         else:
-            found = _Autograd.apply(request, *request.inputs())  # type: ignore[no-untyped-call]
-        output, picked, index = found[0], found[2], found[3]
-        lse: Tensor | None = found[1] if isinstance(request.choice, Softmax | Sample) else None
+            output, row_lse, picked, index = _Autograd.apply(request, *request.inputs())  # type: ignore[no-untyped-call]
+        lse: Tensor | None = row_lse if isinstance(request.choice, Softmax | Sample) else None
         log_prob = None
         if request.choice.hard:
             hard = gather_picked(request.value, index)
@@ -67,7 +68,7 @@ class Streamed:
 
     @torch.no_grad()
     def read(self, request: Request, lse: Tensor | None = None) -> dict[str, Any]:
-        """All readings in one more pass over the tiles: p = exp(z − lse), looked at and dropped."""
+        """All readings in one more pass over the tiles; the weights of a tile are computed, read and discarded."""
         tiles = Tiles(request)
         shape = request.reading_shape()
         states = [(reading, reading.start(shape)) for reading in request.readings]
@@ -98,8 +99,8 @@ class Forward:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.tiles = Tiles(request)
-        # A masked NaN value would still meet a weight of zero in the product, so such values are taken out beforehand
-        # and put back for the rows that really see them.
+        # 0 · NaN is NaN, so a hidden NaN value would reach the product: such values are set to 0 beforehand, and added back
+        # for the rows that see them.
         clean = request.mask is None or finite(request.value)
         self.value = request.value if clean else request.value.nan_to_num(0, 0, 0)
         self.bad: list[int] = []
@@ -107,6 +108,7 @@ class Forward:
             self.bad = (~request.value.isfinite()).any(-1).any(0).any(0).nonzero().flatten().tolist()
 
     def run(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Soft output, lse, scores of the picked keys, their index; empty tensors for what the choice does not define."""
         request, dtype = self.request, self.tiles.dtype
         B, h, L, _ = request.sizes
         device = request.query.device
@@ -120,10 +122,9 @@ class Forward:
         for rows in self.tiles.row_blocks():
             block = slice(rows.start, rows.stop)
             if softmax or sample:
-                found, normaliser, peak, total = self.softmax(rows, gather=soft)
-                lse[:, :, block] = normaliser
+                row_output, lse[:, :, block], peak, total = self.softmax(rows, gather=soft)
                 if soft:
-                    output[:, :, block] = found
+                    output[:, :, block] = row_output
                 if sample:
                     index[:, :, block], picked[:, :, block] = self.draw(rows, peak, total)
             elif request.choice.hard:
@@ -133,7 +134,7 @@ class Forward:
         return output, lse, picked, index
 
     def softmax(self, rows: range, *, gather: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Weights and sum in one pass, rescaled whenever a larger score appears: output, lse, maximum, Σ exp(z − maximum)."""
+        """Softmax in one pass, rescaled whenever a larger score appears: output, lse, maximum, Σ exp(z − maximum)."""
         request = self.request
         B, h = request.sizes[:2]
         high = torch.full((B, h, len(rows)), -math.inf, dtype=self.tiles.dtype, device=request.query.device)
@@ -151,27 +152,28 @@ class Forward:
             if gather:
                 out.mul_(shrink.unsqueeze(-1)).add_(self.product(p, rows, tile.cols, tile.visible))
             high = above
-        seen = total != 0
-        lse = torch.where(seen, high + total.log(), -math.inf)
-        return (out / total.masked_fill(~seen, 1).unsqueeze(-1)), lse, high, total
+        nonempty = total != 0
+        lse = torch.where(nonempty, high + total.log(), -math.inf)
+        return (out / total.masked_fill(~nonempty, 1).unsqueeze(-1)), lse, high, total
 
     def product(self, p: Tensor, rows: range, cols: range, visible: Tensor | None) -> Tensor:
-        """p · v over one tile, after dropout; masked values never count."""
+        """p · v over one tile, after dropout; hidden values never contribute."""
         request = self.request
         if request.dropout:
             B, h = request.sizes[:2]
             p = p * keep(request.seed, request.dropout, B, h, rows, cols, p.device) / (1 - request.dropout)
-        out = p @ spread(self.value[:, :, cols.start : cols.stop].to(p.dtype), request.group)
+        out = p @ repeat_heads(self.value[:, :, cols.start : cols.stop].to(p.dtype), request.group)
         for key in self.bad:
             if key in cols:
-                value = spread(request.value[:, :, key].to(p.dtype), request.group).unsqueeze(-2)  # (B, h, 1, dv)
-                seen = ~value.isfinite()
+                value = repeat_heads(request.value[:, :, key].to(p.dtype), request.group).unsqueeze(-2)  # (B, h, 1, dv)
+                visible_bad = ~value.isfinite()
                 if visible is not None:
-                    seen = seen & visible.expand_as(p)[..., key - cols.start].unsqueeze(-1)
-                out += p[..., key - cols.start].unsqueeze(-1) * value.where(seen, 0)
+                    visible_bad = visible_bad & visible.expand_as(p)[..., key - cols.start].unsqueeze(-1)
+                out += p[..., key - cols.start].unsqueeze(-1) * value.where(visible_bad, 0)
         return out
 
     def gather(self, rows: range, row: Row) -> Tensor:
+        """The output of a row block, given its thresholds."""
         request = self.request
         out = torch.zeros(*request.sizes[:2], len(rows), request.value.shape[-1], dtype=self.tiles.dtype, device=request.query.device)
         for tile in self.tiles.row(rows):
@@ -184,40 +186,40 @@ class Forward:
         high = torch.full((*request.sizes[:2], len(rows)), -math.inf, dtype=self.tiles.dtype, device=request.query.device)
         index = torch.full(high.shape, -1, dtype=torch.int64, device=high.device)
         for tile in self.tiles.row(rows):
-            top, where = tile.z.max(-1)
+            top, column = tile.z.max(-1)
             better = (top > high) | (top.isnan() & ~high.isnan())
-            index = torch.where(better, where + tile.cols.start, index)
+            index = torch.where(better, column + tile.cols.start, index)
             high = torch.where(better, top, high)
         return index, high
 
     def draw(self, rows: range, peak: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
-        """Invert the distribution function with the row's one uniform number; the draw's index and score."""
+        """Sample a key per row by inverting the distribution function at the row's uniform number: index and score."""
         request = self.request
         assert request.uniform is not None
         base = peak.masked_fill(peak == -math.inf, 0).unsqueeze(-1)
-        # Sums in float64, of exponentials that do not depend on the tiling, so that the draw does not either.
+        # Float64 sums of exponentials that do not depend on the tiling, so that the sample does not either.
         mass = torch.zeros_like(peak, dtype=torch.float64)
         for tile in self.tiles.row(rows):
             mass += (tile.z - base).exp_().double().sum(-1)
-        wanted = request.uniform[:, :, rows.start : rows.stop] * mass
+        target = request.uniform[:, :, rows.start : rows.stop] * mass
         running = torch.zeros_like(mass)
         index = torch.full(peak.shape, -1, dtype=torch.int64, device=peak.device)
         last = index.clone()
         score, last_score = torch.zeros_like(peak), torch.zeros_like(peak)
         for tile in self.tiles.row(rows):
             e = (tile.z - base).exp().double()
-            upto = running.unsqueeze(-1) + e.cumsum(-1)
-            hit = (upto > wanted.unsqueeze(-1)) & (e > 0)
-            where = hit.to(torch.int8).argmax(-1)
+            cumulative = running.unsqueeze(-1) + e.cumsum(-1)
+            hit = (cumulative > target.unsqueeze(-1)) & (e > 0)
+            column = hit.to(torch.int8).argmax(-1)
             new = hit.any(-1) & (index < 0)
-            index = torch.where(new, where + tile.cols.start, index)
-            score = torch.where(new, tile.z.gather(-1, where.unsqueeze(-1)).squeeze(-1), score)
-            some = e > 0
-            final = e.shape[-1] - 1 - some.flip(-1).to(torch.int8).argmax(-1)
-            last = torch.where(some.any(-1), final + tile.cols.start, last)
-            last_score = torch.where(some.any(-1), tile.z.gather(-1, final.unsqueeze(-1)).squeeze(-1), last_score)
-            running = upto[..., -1]
-        missed = index < 0  # rounding pushed u · total past the end: the last key with any weight
+            index = torch.where(new, column + tile.cols.start, index)
+            score = torch.where(new, tile.z.gather(-1, column.unsqueeze(-1)).squeeze(-1), score)
+            nonzero = e > 0
+            final = e.shape[-1] - 1 - nonzero.flip(-1).to(torch.int8).argmax(-1)
+            last = torch.where(nonzero.any(-1), final + tile.cols.start, last)
+            last_score = torch.where(nonzero.any(-1), tile.z.gather(-1, final.unsqueeze(-1)).squeeze(-1), last_score)
+            running = cumulative[..., -1]
+        missed = index < 0  # rounding pushed u · total past the end: take the last key with any weight
         return torch.where(missed, last, index), torch.where(missed, last_score, score)
 
 
@@ -244,14 +246,14 @@ class _Autograd(torch.autograd.Function):
 def differentiate_twice(
     request: Request, inputs: list[Tensor | None], index: Tensor, d_out: Tensor | None, d_lse: Tensor | None, d_picked: Tensor | None
 ) -> list[Tensor | None]:
-    """Gradients that can be differentiated again, by the dense form: quadratic memory, said aloud."""
+    """Gradients that can be differentiated again, through the dense reference; warns, because memory is quadratic."""
     need = Reference().bytes(request)
     if request.limit_bytes is not None and need > request.limit_bytes:
         raise MemoryError(
-            f"double backward goes dense and needs about {need:,} bytes, over limit_bytes={request.limit_bytes:,}; "
+            f"double backward uses the dense reference and needs about {need:,} bytes, over limit_bytes={request.limit_bytes:,}; "
             "drop create_graph or raise the limit"
         )
-    warnings.warn(f"double backward through attention goes dense (about {need:,} bytes): it builds the L×S matrix", stacklevel=2)
+    warnings.warn(f"double backward through attention builds the dense L×S matrix (about {need:,} bytes)", stacklevel=2)
     if isinstance(request.choice, Sample):
         raise NotImplementedError("double backward through a Sample is not defined; use Softmax where create_graph=True is needed")
     query, key, value = inputs[:3]
@@ -267,10 +269,10 @@ def differentiate_twice(
             beta=request.beta if inputs[5] is None else inputs[5],
             sinks=inputs[6],
         )
-        wanted = [(i, x) for i, x in enumerate(inputs) if x is not None and x.requires_grad]
-        found = gradient(fresh, [x for _, x in wanted], {"output": d_out, "lse": d_lse})
+        differentiated = [(i, x) for i, x in enumerate(inputs) if x is not None and x.requires_grad]
+        results = gradient(fresh, [x for _, x in differentiated], {"output": d_out, "lse": d_lse})
     grads: list[Tensor | None] = [None] * len(inputs)
-    for (i, _), grad in zip(wanted, found, strict=True):
+    for (i, _), grad in zip(differentiated, results, strict=True):
         grads[i] = grad
     return grads
 

@@ -1,4 +1,4 @@
-"""The backward pass of `streamed`: each tile recomputed from the row's threshold, its gradient added up and dropped.
+"""The backward pass of `streamed`: each tile is recomputed from the row's threshold, and its gradients are accumulated.
 
 dS = g ∘ (dP − mean) with g the choice's slope and mean = Σ g·dP / Σ g; for softmax g = P and the mean is dO·O − dlse.
 
@@ -16,10 +16,12 @@ from ..biases import Bias
 from ..choices import Row, Sample, Softmax
 from .dropout import keep
 from .request import Input, Request
-from .tiles import Tile, Tiles, finite, spread, tile_slice
+from .tiles import Tile, Tiles, finite, repeat_heads, tile_slice
 
 
 class Backward:
+    """One backward pass over row blocks. needs: which of the inputs need a gradient."""
+
     def __init__(self, request: Request, inputs: list[Tensor | None], needs: tuple[bool, ...]) -> None:
         self.request = request
         self.tiles = Tiles(request)
@@ -31,7 +33,7 @@ class Backward:
             for x, need in zip(inputs, needs, strict=True)
         ]
         masked = request.mask is not None
-        # Masked NaN and inf meet a zero in the products below: take them out (rows that see them are NaN through dO·O already).
+        # 0 · NaN is NaN in the products below: set hidden NaN and inf to 0 (rows that see them are NaN through dO·O already).
         self.query, self.key, self.value = (
             x if not masked or finite(x) else x.nan_to_num(0, 0, 0) for x in (request.query, request.key, request.value)
         )
@@ -60,10 +62,10 @@ class Backward:
                 self._tile(tile, row, mean, do, picked)
         return [None if g is None or x is None else g.to(x.dtype) for g, x in zip(self.grads, self.inputs, strict=True)]
 
-    def _reach(self, tile: Tile, do: Tensor, p: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """dP before the choice, and the weights the values saw (after dropout)."""
+    def _weight_gradient(self, tile: Tile, do: Tensor, p: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """dP, the gradient of the weights, and the weights after dropout."""
         request = self.request
-        value = spread(self.value[:, :, tile.cols.start : tile.cols.stop].to(do.dtype), request.group)
+        value = repeat_heads(self.value[:, :, tile.cols.start : tile.cols.stop].to(do.dtype), request.group)
         dp = do @ value.mT
         if not request.dropout:
             return dp, p
@@ -75,7 +77,7 @@ class Backward:
         total = torch.zeros_like(row.threshold)
         if do is not None:
             for tile in self.tiles.row(rows):
-                dp, _ = self._reach(tile, do, None)
+                dp, _ = self._weight_gradient(tile, do, None)
                 g = self.soft.slope(self.soft.weights(tile.z, row))
                 total += torch.where(g > 0, g * dp, 0.0).sum(-1)
         return torch.where(row.mass > 0, total / row.mass.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
@@ -91,58 +93,58 @@ class Backward:
         if do is None:
             dp, kept = torch.zeros_like(p), None
         else:
-            dp, kept = self._reach(tile, do, p)
+            dp, kept = self._weight_gradient(tile, do, p)
             if (grad := self.grads[Input.VALUE]) is not None and kept is not None:
                 self._add(grad, tile.cols, kept.mT @ do)
         dz = self.soft.slope(p) * (dp - mean.unsqueeze(-1))
         if picked is not None:
             index, d_picked = picked
-            at = torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)
-            dz = dz + at * d_picked.unsqueeze(-1)
+            is_picked = torch.arange(tile.cols.start, tile.cols.stop, device=index.device) == index.unsqueeze(-1)
+            dz = dz + is_picked * d_picked.unsqueeze(-1)
         if tile.visible is not None:
             dz = dz.masked_fill(~tile.visible, 0)
         beta = self.tiles.beta
         if (grad := self.grads[Input.BETA]) is not None and isinstance(beta, Tensor):
             s = tile.z / beta
-            found = dz * (s if tile.visible is None else s.masked_fill(~tile.visible, 0))
-            grad += found.sum((0, 2, 3)) if grad.dim() else found.sum()
+            d_beta = dz * (s if tile.visible is None else s.masked_fill(~tile.visible, 0))
+            grad += d_beta.sum((0, 2, 3)) if grad.dim() else d_beta.sum()
         self._scores(tile, dz * beta)
 
     def _scores(self, tile: Tile, ds: Tensor) -> None:
-        """From the gradient of the raw scores to query, key, their biases and the score's own parameters."""
+        """Add the gradients of query, key, biases and the score's parameters, given that of the raw scores."""
         request, grads = self.request, self.grads
         rows, cols = tile.rows, tile.cols
         self._bias(tile, ds)
         if request.score is not None:
-            self._through(tile, ds)
+            self._score_module(tile, ds)
             return
         if request.cap is not None:
-            s = self.tiles.dots(self._block(self.query, rows), spread(self._block(self.key, cols), request.group), cols)
+            s = self.tiles.dots(self._block(self.query, rows), repeat_heads(self._block(self.key, cols), request.group), cols)
             ds = ds * (1 - (s / request.cap).square())
         if (grad := grads[Input.KEY_BIAS]) is not None:
             self._add(grad, cols, ds.sum(-2))
         ds = ds * request.scale
         if (grad := grads[Input.QUERY]) is not None:
-            grad[:, :, rows.start : rows.stop] += ds @ spread(self._block(self.key, cols), request.group)
+            grad[:, :, rows.start : rows.stop] += ds @ repeat_heads(self._block(self.key, cols), request.group)
         if (grad := grads[Input.KEY]) is not None:
             self._add(grad, cols, ds.mT @ self._block(self.query, rows))
 
-    def _through(self, tile: Tile, ds: Tensor) -> None:
-        """A score that is not a dot product: let autograd differentiate this one tile."""
+    def _score_module(self, tile: Tile, ds: Tensor) -> None:
+        """As `_scores`, for a score that is not a dot product: autograd differentiates this one tile."""
         request, grads = self.request, self.grads
         assert request.score is not None
         parameters = list(request.score.parameters())
         with torch.enable_grad():
             q = self._block(self.query, tile.rows).detach().requires_grad_()
-            k = spread(self._block(self.key, tile.cols), request.group).detach().requires_grad_()
+            k = repeat_heads(self._block(self.key, tile.cols), request.group).detach().requires_grad_()
             s = request.score.tile(q, k)
         learned = [p for p in parameters if p.requires_grad]
-        dq, dk, *rest = torch.autograd.grad(s, [q, k, *learned], ds, allow_unused=True)
+        dq, dk, *parameter_grads = torch.autograd.grad(s, [q, k, *learned], ds, allow_unused=True)
         if (grad := grads[Input.QUERY]) is not None and dq is not None:
             grad[:, :, tile.rows.start : tile.rows.stop] += dq
         if (grad := grads[Input.KEY]) is not None and dk is not None:
             self._add(grad, tile.cols, dk)
-        self._parameters(parameters, 0, learned, rest)
+        self._parameters(parameters, 0, learned, parameter_grads)
 
     def _bias(self, tile: Tile, ds: Tensor) -> None:
         request = self.request
@@ -158,15 +160,15 @@ class Backward:
         with torch.enable_grad():
             bias = self.tiles.bias(tile.rows, tile.cols)
         assert bias is not None
-        found = torch.autograd.grad(bias, learned, ds.sum_to_size(bias.shape), allow_unused=True)
-        self._parameters(parameters, 0 if request.score is None else len(list(request.score.parameters())), learned, found)
+        parameter_grads = torch.autograd.grad(bias, learned, ds.sum_to_size(bias.shape), allow_unused=True)
+        self._parameters(parameters, 0 if request.score is None else len(list(request.score.parameters())), learned, parameter_grads)
 
     def _parameters(
-        self, parameters: list[torch.nn.Parameter], offset: int, learned: list[torch.nn.Parameter], found: Sequence[Tensor | None]
+        self, parameters: list[torch.nn.Parameter], offset: int, learned: list[torch.nn.Parameter], grads: Sequence[Tensor | None]
     ) -> None:
-        places = {id(p): Input.PARAMETERS + offset + i for i, p in enumerate(parameters)}
-        for parameter, grad in zip(learned, found, strict=True):
-            total = self.grads[places[id(parameter)]]
+        indices = {id(p): Input.PARAMETERS + offset + i for i, p in enumerate(parameters)}
+        for parameter, grad in zip(learned, grads, strict=True):
+            total = self.grads[indices[id(parameter)]]
             if total is not None and grad is not None:
                 total += grad
 

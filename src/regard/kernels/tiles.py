@@ -1,4 +1,4 @@
-"""The scores of one rectangle of the L×S pattern at a time: what `streamed` is made of.
+"""Compute the scores one rectangle of the L×S pattern at a time, for the `streamed` kernel.
 
 Axes: B batch, h heads, l rows and s columns of a tile, L queries, S keys, d width.
 """
@@ -17,11 +17,11 @@ from ..choices import Row
 from .reference import per_head
 from .request import Request, accumulator
 
-TILE = 1 << 20  # entries of a tile over all batches and heads: 4 MB in float32, a cache's worth
+TILE = 1 << 20  # entries of a tile over all batches and heads: 4 MB in float32, to fit in cache
 
 
 class Tile(NamedTuple):
-    """One rectangle, ready to be chosen from."""
+    """The scores of one rectangle."""
 
     rows: range
     cols: range
@@ -29,13 +29,13 @@ class Tile(NamedTuple):
     z: Tensor  # (B, h, l, s), −∞ where masked
 
 
-def spread(x: Tensor, group: int) -> Tensor:
+def repeat_heads(x: Tensor, group: int) -> Tensor:
     """Key heads repeated for the query heads that share them: (B, k, …) → (B, h, …)."""
     return x.repeat_interleave(group, 1) if group > 1 else x
 
 
 class Tiles:
-    """Cuts a Request into rectangles and computes their scores, forward and backward, in the accumulation dtype."""
+    """Divides a request into rectangles and computes their scores in the accumulation dtype."""
 
     def __init__(self, request: Request, budget: int = TILE) -> None:
         self.request = request
@@ -43,18 +43,19 @@ class Tiles:
         B, h, L, S = request.sizes
         width = 1 if request.score is None else request.score.width(request.query)
         entries = max(1, budget // max(1, B * h * width))
-        # Nearly square, long enough in both directions for the matrix products; all of the short side if it fits.
+        # Nearly square, for efficient matrix products; the whole of a side that is short.
         side = 1 << max(4, int(math.log2(entries)) // 2)
         self.step_rows = max(1, min(L, max(side, entries // max(1, S))))
         self.step_cols = max(1, min(S, max(16, entries // self.step_rows)))
         self.beta = per_head(request.beta, self.dtype)
 
     def row_blocks(self) -> Iterator[range]:
+        """All rows, in blocks."""
         L = self.request.query.shape[2]
         return (range(i, min(i + self.step_rows, L)) for i in range(0, L, self.step_rows))
 
     def col_blocks(self, rows: range) -> Iterator[tuple[range, Tensor | None]]:
-        """The column blocks a row block sees, with their mask (None: all visible); blocks that are hidden entirely are left out."""
+        """The column blocks of a row block, with their mask (None: all visible); entirely hidden blocks are skipped."""
         request = self.request
         L, S = request.query.shape[2], request.key.shape[2]
         for j in range(0, S, self.step_cols):
@@ -76,18 +77,18 @@ class Tiles:
             yield Tile(rows, cols, visible, z if visible is None else z.masked_fill_(~visible, -math.inf))
 
     def fit(self, rows: range) -> Row:
-        """The thresholds of a row block under a choice whose normaliser is not a sum; zeros where the block sees nothing."""
+        """The thresholds of a row block, by `Choice.fit`; zeros where nothing is visible."""
         request = self.request
         if next(self.col_blocks(rows), None) is None:
-            nothing = torch.zeros(*request.sizes[:2], len(rows), dtype=self.dtype, device=request.query.device)
-            return Row(nothing, nothing)
+            zeros = torch.zeros(*request.sizes[:2], len(rows), dtype=self.dtype, device=request.query.device)
+            return Row(zeros, zeros)
         return request.choice.fit(lambda: (tile.z for tile in self.row(rows)))
 
     def query(self, rows: range) -> Tensor:
         return self.request.query[:, :, rows.start : rows.stop].to(self.dtype)
 
     def key(self, cols: range) -> Tensor:
-        return spread(self.request.key[:, :, cols.start : cols.stop].to(self.dtype), self.request.group)
+        return repeat_heads(self.request.key[:, :, cols.start : cols.stop].to(self.dtype), self.request.group)
 
     def raw(self, q: Tensor, k: Tensor, rows: range, cols: range) -> Tensor:
         """Scores before temperature and mask: (B, h, l, s)."""
@@ -96,13 +97,15 @@ class Tiles:
         return s if bias is None else s + bias
 
     def dots(self, q: Tensor, k: Tensor, cols: range) -> Tensor:
+        """cap(scale · q·k + key_bias) of a tile."""
         request = self.request
         s = (q * request.scale) @ k.mT
         if request.key_bias is not None:
-            s += spread(request.key_bias[:, :, cols.start : cols.stop].to(self.dtype), request.group).unsqueeze(-2)
+            s += repeat_heads(request.key_bias[:, :, cols.start : cols.stop].to(self.dtype), request.group).unsqueeze(-2)
         return s if request.cap is None else s.div_(request.cap).tanh_().mul_(request.cap)
 
     def bias(self, rows: range, cols: range) -> Tensor | None:
+        """The request's bias in a tile."""
         request = self.request
         if isinstance(request.bias, Bias):
             L, S = request.query.shape[2], request.key.shape[2]
@@ -117,5 +120,5 @@ def tile_slice(x: Tensor, rows: range, cols: range) -> Tensor:
 
 
 def finite(x: Tensor) -> bool:
-    """Whether a tensor holds no NaN or inf, told from its sum (an overflow only costs the slower path)."""
+    """Whether a tensor holds no NaN or inf, judged by its sum (an overflow only leads to the slower path)."""
     return bool(torch.isfinite(x.detach().sum()))

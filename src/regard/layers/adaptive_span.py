@@ -1,8 +1,8 @@
-"""Adaptive span: every head learns how far back it looks, and pays for it. A different model, not an approximation of full attention.
+"""Adaptive span: every head learns the length of its window. A different model, not an approximation of full attention.
 
 Sukhbaatar et al. 2019, section 2: weights are ``m(x) exp(s) / Σ m(x) exp(s)`` with ``m(x) = clamp((R + z − x) / R, 0, 1)`` at distance x, a
-span z learned per head and a ramp of width R. In our terms it is a bias, ln m, and a window per head that the spans set: what
-lies beyond is never computed.
+span z learned per head and a ramp of width R. Here it is a bias, ln m, and a window mask per head; nothing is computed
+outside the windows.
 
 Axes: B batch, h heads, N tokens, D model width.
 """
@@ -22,7 +22,7 @@ __all__ = ["AdaptiveSpanAttention", "SoftSpan"]
 
 
 class SoftSpan(Bias):
-    """``ln m`` of each head's soft span: 0 within the span, falling to −∞ over the ramp. ``share`` (h,) of ``longest`` is what is learned.
+    """The bias ``ln m`` of each head's soft span: 0 within the span, −∞ beyond the ramp. Learns ``share`` (h,), a fraction of ``longest``.
 
     >>> span = SoftSpan(heads=1, longest=4, ramp=2, start=0.5)
     >>> span.tile(range(5, 6), range(6), 6, 6).exp().flatten().tolist()
@@ -37,26 +37,26 @@ class SoftSpan(Bias):
         self.share = nn.Parameter(torch.full((heads,), float(start)))
 
     def spans(self) -> Tensor:
-        """Each head's span z in tokens, (h,), within [0, longest]; a share that a step pushed outside still gets its gradient."""
+        """Each head's span z in tokens, (h,), within [0, longest]; a share outside [0, 1] still gets its gradient."""
         inside = self.share.clamp(0.0, 1.0)
         return self.longest * (self.share + (inside - self.share).detach())
 
     def windows(self) -> Mask:
-        """What the spans and their ramps reach, a window for each head: exactly where m > 0."""
+        """The window mask of each head: visible exactly where m > 0."""
         reach = [math.ceil(z + self.ramp) - 1 for z in self.spans().tolist()]
-        return per_head([window(far, far) for far in reach])
+        return per_head([window(size, size) for size in reach])
 
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> Tensor:
-        # A tile has only l + s − 1 different offsets: each diagonal is computed once, and rows are shifted views of that line.
+        # A tile has only l + s − 1 different offsets: each diagonal is computed once, and rows are shifted views of these values.
         first = cols.start - (rows.stop - 1 + S - L)
         distance = torch.arange(first, first + len(rows) + len(cols) - 1, device=device).abs()
         m = (self.ramp + self.spans().to(device=device, dtype=dtype).unsqueeze(-1) - distance) / self.ramp  # (h, l + s − 1)
         outside = m <= 0
-        # The log is taken of 1 where it will be thrown away, so that its gradient is 0 there and not NaN.
-        line = m.masked_fill(outside, 1.0).clamp(max=1.0).log().masked_fill(outside, -math.inf)
-        return line.unfold(-1, len(cols), 1).flip(-2).unsqueeze(0)  # (1, h, l, s)
+        # log(1) in place of log(m ≤ 0), so that the gradient is 0 there and not NaN.
+        diagonals = m.masked_fill(outside, 1.0).clamp(max=1.0).log().masked_fill(outside, -math.inf)
+        return diagonals.unfold(-1, len(cols), 1).flip(-2).unsqueeze(0)  # (1, h, l, s)
 
     def check(self, heads: int) -> None:
         if self.share.numel() != heads:
@@ -66,7 +66,7 @@ class SoftSpan(Bias):
 class AdaptiveSpanAttention(nn.Module):
     """Self-attention whose heads learn their own span. Add ``cost · layer.span_cost()`` to the loss to keep them short.
 
-    Heads with short spans cost less: each head computes only its own window. Causal use: pass ``mask=causal()``.
+    Each head computes only its own window, so short spans cost less. Causal use: pass ``mask=causal()``.
 
     Shapes: x (B, N, D) to (B, N, D).
 
@@ -87,5 +87,5 @@ class AdaptiveSpanAttention(nn.Module):
         return self.attention(x, mask=windows if mask is None else windows & mask, bias=self.span)  # type: ignore[no-any-return]
 
     def span_cost(self) -> Tensor:
-        """The mean span over heads, in tokens: what the paper's ℓ1 penalty (equation 3) charges."""
+        """The mean span over heads, in tokens: the paper's ℓ1 penalty (equation 3)."""
         return self.span.spans().mean()

@@ -1,6 +1,6 @@
-"""Common layouts of block-sparse attention, for ``block_sparse(layout, block)``: exact attention on the blocks that are on.
+"""Common layouts of block-sparse attention, for ``block_sparse(layout, block)``: exact attention on the visible blocks.
 
-A layout is bool (n, n) over blocks of tokens, rows look at columns; blocks that are off are never computed. Use it as
+A layout is bool (n, n) over blocks of tokens, queries in rows, keys in columns; hidden blocks are never computed. Use it as
 ``layer(x, mask=block_sparse(layout, 64))``; ``& causal()`` cuts the diagonal blocks.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["bigbird_layout", "fixed_layout", "local_layout", "strided_layout"]
 
 
 def local_layout(n: int, left: int = 1, right: int = 1) -> Tensor:
-    """A band of blocks: `left` before and `right` after a block's own.
+    """Local layout: a block sees `left` blocks before and `right` blocks after itself.
 
     >>> local_layout(3, left=1, right=0).int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
@@ -24,7 +24,7 @@ def local_layout(n: int, left: int = 1, right: int = 1) -> Tensor:
 
 
 def strided_layout(n: int, stride: int) -> Tensor:
-    """The last `stride` blocks, and every stride-th block before: two steps reach everything. Child et al. 2019, section 4.3.
+    """Strided layout: the last `stride` blocks, and every stride-th block before them. Child et al. 2019, section 4.3.
 
     >>> strided_layout(5, 2).int().tolist()
     [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [1, 0, 1, 1, 1]]
@@ -36,20 +36,24 @@ def strided_layout(n: int, stride: int) -> Tensor:
 
 
 def fixed_layout(n: int, stride: int, summary: int = 1) -> Tensor:
-    """A block's own stretch of `stride` blocks, and the last `summary` blocks of every earlier stretch. Child et al. 2019, section 4.3.
+    """Fixed layout: a block's own segment of `stride` blocks, and the last `summary` blocks of every earlier segment.
+
+    Child et al. 2019, section 4.3.
 
     >>> fixed_layout(4, 2).int().tolist()
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
     """
     _check(n=n)
     _check_positive(stride=stride, summary=summary)
-    at = torch.arange(n)
-    same = at.unsqueeze(-1) // stride == at // stride
-    return (_offset(n) <= 0) & (same | (at % stride >= stride - summary))
+    block = torch.arange(n)
+    same_segment = block.unsqueeze(-1) // stride == block // stride
+    return (_offset(n) <= 0) & (same_segment | (block % stride >= stride - summary))
 
 
 def bigbird_layout(n: int, *, near: int = 1, everywhere: int = 1, random: int = 1, seed: int = 0) -> Tensor:
-    """`near` blocks on each side, the first `everywhere` blocks seen by and seeing all, `random` more a row. Zaheer et al. 2020, section 2.
+    """BigBird layout: `near` blocks on each side, `everywhere` global blocks at the start, `random` more per row.
+
+    Zaheer et al. 2020, section 2.
 
     >>> bigbird_layout(8, random=2).sum(1).tolist()
     [8, 5, 6, 6, 6, 6, 6, 5]
@@ -58,22 +62,22 @@ def bigbird_layout(n: int, *, near: int = 1, everywhere: int = 1, random: int = 
     layout = local_layout(n, near, near)
     layout[:everywhere] = True
     layout[:, :everywhere] = True
-    luck = torch.rand(n, n, generator=torch.Generator().manual_seed(seed)).masked_fill(layout, 2.0)  # a block already on is drawn last
-    return layout.scatter(1, luck.argsort(1)[:, :random], True)
+    order = torch.rand(n, n, generator=torch.Generator().manual_seed(seed)).masked_fill(layout, 2.0)  # visible blocks are drawn last
+    return layout.scatter(1, order.argsort(1)[:, :random], True)
 
 
 def _offset(n: int) -> Tensor:
-    at = torch.arange(n)
-    return at - at.unsqueeze(-1)  # column − row
+    block = torch.arange(n)
+    return block - block.unsqueeze(-1)  # column − row
 
 
 def _check(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 0:
-            raise ValueError(f"{name} is {size}; a number of blocks is at least 0")
+            raise ValueError(f"{name} is {size}; expected a number of blocks ≥ 0")
 
 
 def _check_positive(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
-            raise ValueError(f"{name} is {size}; it must be at least 1")
+            raise ValueError(f"{name} is {size}; expected at least 1")

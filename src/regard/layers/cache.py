@@ -1,6 +1,6 @@
-"""Keys and values already computed, kept for the tokens to come.
+"""The key-value cache of autoregressive decoding.
 
-Axes: B batch, h key heads, N kept tokens, d width.
+Axes: B batch, h key heads, L new tokens, N cached tokens, d width.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,29 +13,30 @@ __all__ = ["Cache", "LayerCache"]
 
 
 class _Storage:
-    """Room for keys and values; rows [0, filled) are written and never written again, so forks may share it."""
+    """Preallocated keys and values; rows [0, filled) are never written again, so forks may share it."""
 
     def __init__(self, key: Tensor, value: Tensor, filled: int) -> None:
         self.key, self.value, self.filled = key, value, filled
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return self.key.shape[2]
 
 
 def _ordinary() -> AbstractContextManager[object]:
-    """Ordinary tensors are made even in inference mode, so that a cache filled there can be extended outside it."""
+    """A context that creates ordinary tensors even in inference mode, so that a cache filled there can be extended outside it."""
     return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 class LayerCache:
     """The keys and values of one attention layer.
 
-    `append` adds L new tokens and returns all that their queries may need, oldest first, as views: (B, h, N, d) each. Room doubles when it
-    runs out (`room` reserves it beforehand), so n tokens cost O(n) copies. With `window` w, a token sees itself and the w − 1 before it;
-    only those are kept, in room for 2w. `length` counts all tokens ever seen and is the position of the next one.
+    `append` adds L new tokens and returns all cached keys and values that their queries may need, oldest first, as views: (B, h, N, d)
+    each. Capacity doubles when it runs out (`room` reserves it beforehand), so n tokens cost O(n) copies. With `window` w, a token sees
+    itself and the w − 1 before it; only those are kept, in a buffer of 2w. `length` counts all tokens appended so far and is the position
+    of the next one.
 
-    `fork` is a free copy: the two share what they have and part ways when both append. `select` picks or repeats rows of the batch.
+    `fork` is a copy-on-write copy. `select` picks or repeats rows of the batch.
 
     >>> cache = LayerCache()
     >>> k = torch.randn(2, 4, 3, 8)
@@ -47,7 +48,7 @@ class LayerCache:
 
     def __init__(self, *, window: int | None = None, room: int = 0) -> None:
         if window is not None and window < 1:
-            raise ValueError(f"a window holds at least the token itself: window must be 1 or more, it is {window}")
+            raise ValueError(f"window is {window}; expected at least 1, the token itself")
         self.window = window
         self.length = 0
         self._reserve = room
@@ -56,21 +57,22 @@ class LayerCache:
 
     @property
     def kept(self) -> int:
-        """How many tokens are held."""
+        """How many tokens are cached."""
         return self._end - self._begin
 
     @property
     def bytes(self) -> int:
-        """Memory held, spare room included."""
+        """Memory allocated, spare capacity included."""
         return 0 if self._storage is None else self._storage.key.nbytes + self._storage.value.nbytes
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values (B, h, L, d); return all cached ones, (B, h, N, d) each."""
         new = key.shape[2]
         self._check(key, value)
         if self.window is not None:
             self._begin = max(self._begin, self._end - (self.window - 1))
         if torch.is_grad_enabled() and (key.requires_grad or (self._storage is not None and self._storage.key.requires_grad)):
-            # Writing in place would spoil what autograd saved; a gradient through a cache pays for a copy.
+            # Writing in place would overwrite tensors saved by autograd, so with a gradient the cache is copied.
             old = self._views()
             joined = (key, value) if old is None else (torch.cat([old[0], key], 2), torch.cat([old[1], value], 2))
             self._storage, self._begin, self._end = _Storage(*joined, joined[0].shape[2]), 0, joined[0].shape[2]
@@ -86,6 +88,7 @@ class LayerCache:
         return views
 
     def fork(self) -> "LayerCache":
+        """A copy that shares storage until both append."""
         twin = LayerCache(window=self.window, room=self._reserve)
         twin.length, twin._storage, twin._begin, twin._end = self.length, self._storage, self._begin, self._end
         return twin
@@ -94,7 +97,7 @@ class LayerCache:
         """A new cache whose batch row i is this one's row index[i]."""
         twin = self.fork()
         if self._storage is not None:
-            with _ordinary():  # spare room and all: one copy, and the next append needs none
+            with _ordinary():  # copied with its spare capacity, so that the next append need not copy again
                 key, value = self._storage.key.index_select(0, index), self._storage.value.index_select(0, index)
             twin._storage = _Storage(key, value, self._end)
         return twin
@@ -105,19 +108,19 @@ class LayerCache:
         return self._storage.key[:, :, self._begin : self._end], self._storage.value[:, :, self._begin : self._end]
 
     def _space(self, key: Tensor, value: Tensor) -> _Storage:
-        """A storage whose rows from `_end` on are ours to write."""
+        """A storage whose rows from `_end` on this cache may write."""
         storage = self._storage
-        if storage is not None and storage.filled == self._end and storage.room >= self._end + key.shape[2]:
+        if storage is not None and storage.filled == self._end and storage.capacity >= self._end + key.shape[2]:
             return storage
         views = self._views() or (key[:, :, :0], value[:, :, :0])
         return self._adopt(*views, spare=key.shape[2])
 
     def _adopt(self, key: Tensor, value: Tensor, spare: int) -> _Storage:
-        """Move to a fresh storage that begins with these rows and has at least `spare` rows after them."""
+        """Move to a new storage that begins with these rows and has at least `spare` rows after them."""
         kept = key.shape[2]
-        room = max(kept + spare, 2 * self.window if self.window is not None else max(2 * kept, self._reserve, 16))
+        capacity = max(kept + spare, 2 * self.window if self.window is not None else max(2 * kept, self._reserve, 16))
         with _ordinary():
-            fresh = [torch.empty(*x.shape[:2], room, x.shape[3], dtype=x.dtype, device=x.device) for x in (key, value)]
+            fresh = [torch.empty(*x.shape[:2], capacity, x.shape[3], dtype=x.dtype, device=x.device) for x in (key, value)]
         storage = _Storage(fresh[0], fresh[1], kept)
         storage.key[:, :, :kept] = key
         storage.value[:, :, :kept] = value
@@ -126,17 +129,17 @@ class LayerCache:
 
     def _check(self, key: Tensor, value: Tensor) -> None:
         if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
-            given = f"{tuple(key.shape)} and {tuple(value.shape)}"
-            raise ValueError(f"key and value must be (B, h, L, d) with the same B, h, L; they are {given}")
+            shapes = f"{tuple(key.shape)} and {tuple(value.shape)}"
+            raise ValueError(f"key and value must be (B, h, L, d) with the same B, h, L; they are {shapes}")
         if self._storage is not None and key.shape[:2] != self._storage.key.shape[:2]:
-            have, got = tuple(self._storage.key.shape[:2]), tuple(key.shape[:2])
+            cached, new = tuple(self._storage.key.shape[:2]), tuple(key.shape[:2])
             raise ValueError(
-                f"the cache holds batch and heads {have}, the new keys have {got}; start a new cache, or select() rows of this one"
+                f"the cache has batch and heads {cached}, the new keys have {new}; start a new cache, or select() rows of this one"
             )
 
 
 class Cache(Sequence[LayerCache]):
-    """One LayerCache per layer of a model, moved together.
+    """One LayerCache per layer of a model.
 
     >>> cache = Cache(4, window=128)
     >>> len(cache), cache.length
@@ -151,7 +154,7 @@ class Cache(Sequence[LayerCache]):
 
     @property
     def length(self) -> int:
-        """Tokens seen so far: the position of the next one."""
+        """Tokens appended so far: the position of the next one."""
         return self._layers[0].length if self._layers else 0
 
     @property
@@ -159,9 +162,11 @@ class Cache(Sequence[LayerCache]):
         return sum(layer.bytes for layer in self._layers)
 
     def fork(self) -> "Cache":
+        """A copy that shares storage until both append."""
         return self._of([layer.fork() for layer in self._layers])
 
     def select(self, index: Tensor) -> "Cache":
+        """A new cache whose batch row i is this one's row index[i]."""
         return self._of([layer.select(index) for layer in self._layers])
 
     def __getitem__(self, layer: int) -> LayerCache:  # type: ignore[override]

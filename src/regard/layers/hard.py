@@ -1,6 +1,6 @@
-"""Hard attention and how it is trained: one input is drawn while training, the best one is taken when testing.
+"""Hard attention: one input is sampled in training, the best one is taken in evaluation.
 
-A draw has no gradient, so the sampler learns from reward: REINFORCE with a baseline. Williams 1992; for attention, Mnih et al. 2014
+A sample has no gradient, so the scores are trained by REINFORCE with a baseline. Williams 1992; for attention, Mnih et al. 2014
 and Xu et al. 2015, section 4.1.
 
 Axes: B batch, L queries, S keys.
@@ -20,9 +20,9 @@ __all__ = ["HardAttention", "MovingBaseline"]
 
 
 class MovingBaseline(nn.Module):
-    """The mean reward so far, exponentially forgetting: what a draw must beat to be encouraged.
+    """An exponential moving average of the reward, used as REINFORCE's baseline.
 
-    The first reward sets it, so that it is never biased towards zero.
+    The first reward initialises it, so that it is not biased towards zero.
 
     >>> baseline = MovingBaseline(momentum=0.5)
     >>> baseline.update(torch.tensor([1.0])); baseline.update(torch.tensor([0.0])); float(baseline.mean)
@@ -30,7 +30,7 @@ class MovingBaseline(nn.Module):
     """
 
     mean: Tensor
-    seen: Tensor
+    seen: Tensor  # bool (): whether there was any reward; the name is part of saved state dicts
 
     def __init__(self, momentum: float = 0.9) -> None:
         super().__init__()
@@ -42,23 +42,24 @@ class MovingBaseline(nn.Module):
 
     @torch.no_grad()
     def update(self, reward: Tensor) -> None:
-        now = reward.to(self.mean.dtype).mean()
-        self.mean.copy_(torch.where(self.seen, torch.lerp(now, self.mean, self.momentum), now))
+        """Include one batch of rewards."""
+        batch_mean = reward.to(self.mean.dtype).mean()
+        self.mean.copy_(torch.where(self.seen, torch.lerp(batch_mean, self.mean, self.momentum), batch_mean))
         self.seen.fill_(True)
 
 
 class HardAttention(nn.Module):
-    """Look at one input only: sampled from softmax(score) in training mode, the argmax in eval mode.
+    """Attend to one input only: sampled from softmax(score) in training mode, the argmax in eval mode.
 
-    ``forward`` gives an :class:`Attended` with the value picked, its index, and in training its log-probability; ``loss`` turns a
-    reward into REINFORCE's loss with a moving baseline.
+    ``forward`` returns an :class:`Attended` with the picked value, its index, and in training its log-probability; ``loss`` computes
+    the REINFORCE loss of a reward with a moving baseline.
 
     Shapes: query (…, L, dq), key (…, S, dk), value (…, S, dv) to output (…, L, dv), index and log_prob (…, L).
 
-    >>> look = HardAttention()
-    >>> seen = look(torch.randn(2, 1, 4), torch.randn(2, 6, 4), torch.randn(2, 6, 3))
-    >>> loss = look.loss(seen, reward=torch.ones(2, 1))
-    >>> look.eval()(torch.eye(2), torch.eye(2)).index.tolist()
+    >>> layer = HardAttention()
+    >>> attended = layer(torch.randn(2, 1, 4), torch.randn(2, 6, 4), torch.randn(2, 6, 3))
+    >>> loss = layer.loss(attended, reward=torch.ones(2, 1))
+    >>> layer.eval()(torch.eye(2), torch.eye(2)).index.tolist()
     [0, 1]
     """
 
@@ -74,11 +75,11 @@ class HardAttention(nn.Module):
         choice = self.drawn if self.training else self.best
         return observe(query, key, key if value is None else value, score=self.score, choice=choice, mask=mask, generator=generator)
 
-    def loss(self, seen: Attended, reward: Tensor) -> Tensor:
-        """REINFORCE's loss for what was picked; the baseline is the mean reward before this one."""
-        if seen.log_prob is None:
-            raise ValueError("there is no log-probability to train: the argmax was taken; call .train() before attending")
-        known = bool(self.baseline.seen)
-        loss = reinforce(seen.log_prob, reward, self.baseline.mean.clone() if known else reward.detach().mean())
+    def loss(self, attended: Attended, reward: Tensor) -> Tensor:
+        """The REINFORCE loss of the sampled inputs; the baseline is the mean of the rewards before this one."""
+        if attended.log_prob is None:
+            raise ValueError("attended has no log_prob, because the argmax was taken; call .train() before attending")
+        has_baseline = bool(self.baseline.seen)
+        loss = reinforce(attended.log_prob, reward, self.baseline.mean.clone() if has_baseline else reward.detach().mean())
         self.baseline.update(reward.detach())
         return loss

@@ -1,4 +1,4 @@
-"""Key-value attention over any score: ``att((K, V), q) = Σ_n softmax(s(k_n, q)) v_n``, with no projections of its own.
+"""Key-value attention over any score: ``att((K, V), q) = Σ_n softmax(s(k_n, q)) v_n``, without projections.
 
 Axes: B batch, L queries, S keys, dq, dk, dv their widths.
 """
@@ -20,13 +20,13 @@ __all__ = ["KeyValueAttention"]
 
 
 class KeyValueAttention(nn.Module):
-    """Look up values by how well their keys answer a query. Left out, the values are the keys: plain soft attention, ``Σ_n α_n x_n``.
+    """Attention to key-value pairs with any score and choice. Without values, the keys are used: soft attention ``Σ_n α_n x_n``.
 
     Shapes: query (…, L, dq), key (…, S, dk), value (…, S, dv) to (…, L, dv).
 
     >>> import regard
-    >>> look = KeyValueAttention(regard.Additive(3, 5, hidden=8))
-    >>> look(torch.randn(2, 4, 3), torch.randn(2, 6, 5), torch.randn(2, 6, 7)).shape
+    >>> layer = KeyValueAttention(regard.Additive(3, 5, hidden=8))
+    >>> layer(torch.randn(2, 4, 3), torch.randn(2, 6, 5), torch.randn(2, 6, 7)).shape
     torch.Size([2, 4, 7])
     """
 
@@ -53,7 +53,7 @@ class KeyValueAttention(nn.Module):
         generator: torch.Generator | None = None,
         readings: Sequence[Reading] = (),
     ) -> Attended:
-        """As a call, and also the lse, the picks of a hard choice and the readings."""
+        """As `forward`, and also return the lse, the keys a hard choice picked and the readings."""
         value = key if value is None else value
         return observe(
             query,

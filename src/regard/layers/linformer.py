@@ -1,7 +1,7 @@
-"""Linformer: keys and values are mixed along the sequence into a few, and every token looks at those. O(N · rank).
+"""Linformer: keys and values are projected along the sequence to a fixed number, and every token attends to those. O(N · rank).
 
-An approximation: good where the values, as the weights see them, vary in few ways along the sequence; its error is measured against
-exact attention by :meth:`LinformerAttention.error`. Wang et al. 2020, section 4.
+An approximation, good where the attention matrix is nearly low-rank; :meth:`LinformerAttention.error` measures it against exact
+attention. Wang et al. 2020, section 4.
 
 Axes: B batch, h heads, N tokens, r rank, d head width, D model width.
 """
@@ -21,11 +21,11 @@ __all__ = ["LinformerAttention"]
 
 
 class LinformerAttention(nn.Module):
-    """Self-attention of N tokens to ``rank`` mixtures of them: ``softmax(Q (E K)ᵀ / √d) (F V)``, E and F (rank, length) learned.
+    """Self-attention of N tokens to ``rank`` linear combinations of them: ``softmax(Q (E K)ᵀ / √d) (F V)``, E and F (rank, length) learned.
 
-    ``start`` sets E and F before training: "mean", each mixture the mean of a stretch of the sequence (exact when keys and values are
-    constant on the stretches), or "random", the paper's Gaussian. ``shared`` uses one matrix for both. No causal mask: a mixture holds
-    later tokens. Sequences shorter than ``length`` use the first columns and, in proportion, the first rows.
+    ``start`` initialises E and F: "mean", each row averages a segment of the sequence (exact when keys and values are constant on
+    the segments), or "random", the paper's Gaussian. ``shared`` uses one matrix for both. No causal mask: every combination
+    contains later tokens. Sequences shorter than ``length`` use the first columns and, in proportion, the first rows.
 
     Shapes: x (B, N, D) to (B, N, D), N ≤ length.
 
@@ -56,22 +56,22 @@ class LinformerAttention(nn.Module):
         self.F = self.E if shared else nn.Parameter(_mixing(rank, length, start))
 
     def forward(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
-        """Mix, then look. ``lengths`` (B,) leaves padding out of the mixtures, and out of sight the mixtures it would have filled."""
+        """Project, then attend. ``lengths`` (B,) excludes padding from the combinations, and hides those made of padding alone."""
         N = x.shape[1]
         if self.length < N:
-            raise ValueError(f"x has {N} tokens but this layer mixes at most {self.length}; make it with length={N}")
-        whole = self.attention.project(x)
+            raise ValueError(f"x has {N} tokens but this layer was made for at most {self.length}; make it with length={N}")
+        projected = self.attention.project(x)
         used, mask, keep = -(-self.rank * N // self.length), None, None
         if lengths is not None:
             lengths = lengths.to(x.device)
             keep = torch.arange(N, device=x.device) < lengths.unsqueeze(-1)  # (B, N)
             mask = padding(-(-self.rank * lengths // self.length))
-        mixed = Projected(_mix(self.E[:used, :N], whole.key, keep), _mix(self.F[:used, :N], whole.value, keep))
+        mixed = Projected(_mix(self.E[:used, :N], projected.key, keep), _mix(self.F[:used, :N], projected.value, keep))
         return self.attention(x, mixed, mask=mask)  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def error(self, x: Tensor) -> float:
-        """‖this − exact‖ / ‖exact‖, exact being attention of all tokens to all with the same maps."""
+        """The relative error ‖this − exact‖ / ‖exact‖, where exact is full attention with the same projections."""
         exact = self.attention(x)
         return float((self(x) - exact).norm() / exact.norm())
 
@@ -79,15 +79,15 @@ class LinformerAttention(nn.Module):
         return f"length={self.length}, rank={self.rank}"
 
 
-def _mix(by: Tensor, x: Tensor, keep: Tensor | None) -> Tensor:
-    """Mixtures (B, h, r, d) of keys or values x (B, h, N, d)."""
+def _mix(matrix: Tensor, x: Tensor, keep: Tensor | None) -> Tensor:
+    """Linear combinations (B, h, r, d) of keys or values x (B, h, N, d)."""
     if keep is not None:
         x = x.masked_fill(~keep[:, None, :, None], 0.0)
-    return by.to(x.dtype) @ x
+    return matrix.to(x.dtype) @ x
 
 
 def _mixing(rank: int, length: int, start: str) -> Tensor:
     if start == "random":
         return torch.randn(rank, length) / math.sqrt(rank)
-    stretch = nn.functional.one_hot(torch.arange(length) * rank // length, rank).mT.to(torch.get_default_dtype())
-    return stretch / stretch.sum(-1, keepdim=True)
+    segments = nn.functional.one_hot(torch.arange(length) * rank // length, rank).mT.to(torch.get_default_dtype())
+    return segments / segments.sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Longformer: everyone looks near, a few tokens look everywhere and are seen by everyone. Exact, with work that grows with N.
+"""Longformer: sliding-window attention plus a few global tokens. Exact, with work linear in N.
 
 Beltagy, Peters and Cohan 2020, sections 3.1 and 3.2.
 
@@ -19,11 +19,11 @@ __all__ = ["LongformerAttention"]
 
 
 class LongformerAttention(nn.Module):
-    """Self-attention within ``reach`` tokens on each side, and global tokens beside it. It is exact: masks, no approximation.
+    """Self-attention in a window of ``reach`` tokens on each side, and to and from global tokens.
 
-    ``own_global_maps`` gives the global tokens' rows query, key and value maps of their own (``wide``), as the published models have;
-    without it one set of maps serves both. What an ordinary token sees of a global one always goes through the ordinary maps. Causal use:
-    pass ``mask=causal()``.
+    ``own_global_maps`` gives the rows of global tokens query, key and value projections of their own (``wide``), as in the published
+    models; otherwise one set serves both. Other tokens always attend to global ones with the ordinary projections. Causal use: pass
+    ``mask=causal()``.
 
     Shapes: x (B, N, D) to (B, N, D); global_ids (G,) positions for every sequence, or (B, G) with −1 in unused slots.
 
@@ -41,10 +41,10 @@ class LongformerAttention(nn.Module):
         self.wide: MultiHeadAttention | None = None
         if own_global_maps:
             self.wide = MultiHeadAttention(d_model, heads, bias=bias, dropout=dropout)
-            self.wide.out_proj = self.near.out_proj  # the heads are joined by one W_o
+            self.wide.out_proj = self.near.out_proj  # one W_o for both
 
     def pattern(self, global_ids: Sequence[int] | Tensor | None = None, mask: Mask | None = None) -> Mask:
-        """Who looks at whom.
+        """The mask of this layer: True = visible.
 
         >>> print(LongformerAttention(8, 1, reach=1).pattern([0]).draw(4, 4))
         ████████
@@ -52,9 +52,10 @@ class LongformerAttention(nn.Module):
         ████████
         ██··████
         """
-        local = window(self.reach, self.reach)
-        whole = local if global_ids is None else local | global_tokens(global_ids)
-        return whole if mask is None else whole & mask
+        pattern = window(self.reach, self.reach)
+        if global_ids is not None:
+            pattern = pattern | global_tokens(global_ids)
+        return pattern if mask is None else pattern & mask
 
     def forward(self, x: Tensor, global_ids: Sequence[int] | Tensor | None = None, *, mask: Mask | None = None) -> Tensor:
         out: Tensor = self.near(x, mask=self.pattern(global_ids, mask))
@@ -66,10 +67,10 @@ class LongformerAttention(nn.Module):
         ids = ids.expand(x.shape[0], -1)  # (B, G)
         used = ids >= 0
         rows = ids.clamp(min=0)
-        looking = x.gather(1, rows.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, G, D)
-        found = self.wide(looking, x, mask=None if mask is None else _rows(mask, rows, x.shape[1]))
+        global_x = x.gather(1, rows.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, G, D)
+        global_out = self.wide(global_x, x, mask=None if mask is None else _rows(mask, rows, x.shape[1]))
         batch = torch.arange(x.shape[0], device=x.device).unsqueeze(-1).expand_as(ids)
-        return out.index_put((batch[used], ids[used]), found[used])
+        return out.index_put((batch[used], ids[used]), global_out[used])
 
     def extra_repr(self) -> str:
         return f"reach={self.reach}"
@@ -77,12 +78,12 @@ class LongformerAttention(nn.Module):
 
 def _rows(mask: Mask, rows: Tensor, N: int) -> Mask:
     """The rows (B, G) of an N × N mask as a mask of their own: O(G · N)."""
-    positions, place = torch.unique(rows, return_inverse=True)
+    positions, index = torch.unique(rows, return_inverse=True)
     tiles = [mask.tile(range(p, p + 1), range(N), N, N, device=rows.device) for p in positions.tolist()]
     lead = mask.lead
-    lines = [
+    patterns = [
         torch.full((1, 1, 1, 1), t == "all", device=rows.device).expand(*lead, 1, N) if isinstance(t, str) else t.expand(*lead, 1, N)
         for t in tiles
     ]
-    table = torch.cat(lines, 2).expand(rows.shape[0], -1, -1, -1)  # (B, h|1, U, N)
-    return dense(table.gather(2, place[:, None, :, None].expand(-1, table.shape[1], -1, N)))
+    table = torch.cat(patterns, 2).expand(rows.shape[0], -1, -1, -1)  # (B, h|1, U, N)
+    return dense(table.gather(2, index[:, None, :, None].expand(-1, table.shape[1], -1, N)))

@@ -1,4 +1,4 @@
-"""Several attention heads side by side, each with its own query, key and value maps.
+"""Multi-head attention, with grouped key-value heads, rotary positions and caching.
 
 Axes: B batch, h query heads, g key-value heads, L queries, S keys, d head width, D model width.
 """
@@ -26,19 +26,19 @@ __all__ = ["MultiHeadAttention", "ParameterTable", "Projected"]
 
 
 class Projected(NamedTuple):
-    """Keys and values of a memory, projected once and used at many steps: (B, g, S, d) each."""
+    """Projected keys and values of a memory, for use at many steps: (B, g, S, d) each."""
 
     key: Tensor
     value: Tensor
 
     def select(self, index: Tensor) -> "Projected":
-        """Batch row i becomes this one's row index[i]."""
+        """A copy whose batch row i is this one's row index[i]."""
         return Projected(self.key.index_select(0, index), self.value.index_select(0, index))
 
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """Parameters by part: (part, shape, count) a row. Printing it gives an aligned table with the total."""
+    """Parameter counts by part, rows of (part, shape, count). Prints as an aligned table with the total."""
 
     rows: tuple[tuple[str, str, int], ...]
 
@@ -51,20 +51,20 @@ class ParameterTable:
 
     def __str__(self) -> str:
         rows = [(part, shape, f"{count:,}") for part, shape, count in (*self.rows, ("total", "", self.total))]
-        wide = [max(len(row[i]) for row in rows) for i in range(3)]
-        return "\n".join(f"{part:<{wide[0]}}  {shape:<{wide[1]}}  {count:>{wide[2]}}" for part, shape, count in rows)
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join(f"{part:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}" for part, shape, count in rows)
 
 
 class MultiHeadAttention(nn.Module):
-    """h heads, each attending with its own W_q, W_k, W_v; their outputs are concatenated and multiplied by W_o.
+    """Multi-head attention: h heads with their own W_q, W_k, W_v; their outputs are concatenated and multiplied by W_o.
 
-    `layer(x)` is self-attention, `layer(x, memory)` cross-attention, where a memory is (B, S, kv_dim), a pair of them (keys are made from
-    the first, values from the second), or what `layer.project(memory)` returned. `kv_heads` < heads shares each key-value head among
-    heads/kv_heads query heads. `rotary` turns queries and keys by their position (self-attention only). `score` and `choice` are any of
-    the library's; the default is softmax of the scaled dot product.
+    `layer(x)` is self-attention, `layer(x, memory)` cross-attention, where a memory is (B, S, kv_dim), a pair of them (one for keys, one
+    for values), or the result of `layer.project(memory)`. `kv_heads` < heads shares each key-value head among heads/kv_heads query heads.
+    `rotary` applies rotary positions to queries and keys (self-attention only). `score` and `choice` as in `regard.attend`; the default
+    is softmax of the scaled dot product.
 
-    Parameters carry the names and layout of `torch.nn.MultiheadAttention`, so its state dict loads as it is: query, key and value maps are
-    one matrix `in_proj_weight` (one product a call) unless kv_dim differs from d_model.
+    Parameters have the names and layout of `torch.nn.MultiheadAttention`, so its state dict loads unchanged: query, key and value
+    projections are one matrix `in_proj_weight` unless kv_dim differs from d_model.
 
     Shapes: x (B, L, D) to (B, L, D); mask and bias as `regard.attend` takes them, over (B, h, L, S).
 
@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform maps, zero biases."""
+        """Initialise: Xavier-uniform projections, zero biases."""
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight, self.out_proj.weight):
             if weight is not None:
                 nn.init.xavier_uniform_(weight)
@@ -155,7 +155,7 @@ class MultiHeadAttention(nn.Module):
         bias: Any = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Attend from x (B, L, D) to itself, to what the cache holds and itself, or to a memory."""
+        """Attend from x (B, L, D) to itself, to the cache and itself, or to a memory."""
         query, key, value = self.project_heads(x, memory, cache)
         mixed = self.attend_heads(query, key, value, self.attention_options(mask, bias))
         return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
@@ -170,7 +170,7 @@ class MultiHeadAttention(nn.Module):
         cache: LayerCache | None = None,
         readings: "Sequence[Reading]" = (),
     ) -> tuple[Tensor, Attended]:
-        """As a call, and also what was read off the weights: (output (B, L, D), Attended over (B, h, L, S))."""
+        """As `forward`, and also return the readings: (output (B, L, D), `Attended` of the heads)."""
         query, key, value = self.project_heads(x, memory, cache)
         attended = self.observe_heads(query, key, value, self.attention_options(mask, bias), readings)
         return self.out_proj(attended.output.transpose(1, 2).flatten(2)), attended
@@ -182,16 +182,16 @@ class MultiHeadAttention(nn.Module):
     def observe_heads(
         self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions, readings: "Sequence[Reading]"
     ) -> Attended:
-        """As `attend_heads`, and also what was read off the weights."""
+        """As `attend_heads`, with readings."""
         return observe(query, key, value, readings=readings, **options)
 
     def attention_options(self, mask: Mask | None, bias: Any) -> AttentionOptions:
-        """What this layer asks of attention; dropout acts in training alone."""
+        """The keyword arguments of `regard.attend` for this layer; dropout only in training."""
         dropout = self.dropout if self.training else 0.0
         return {"score": self.score, "choice": self.choice, "dropout": dropout, "mask": mask, "bias": bias}
 
     def project(self, memory: Tensor | tuple[Tensor, Tensor]) -> Projected:
-        """Keys and values of a memory (B, S, kv_dim), once for all the steps that will look at it."""
+        """Project a memory (B, S, kv_dim) to keys and values, once for many steps."""
         keys_from, values_from = memory if isinstance(memory, tuple) else (memory, memory)
         for part, width in zip((keys_from, values_from), self.kv_dim, strict=True):
             if part.dim() != 3 or part.shape[-1] != width:
@@ -206,20 +206,20 @@ class MultiHeadAttention(nn.Module):
         return Projected(self._split(key, self.kv_heads), self._split(value, self.kv_heads))
 
     def value_down(self, head: int) -> Tensor:
-        """Value↓ of a head, (head_dim, D): what it takes from a token. Query heads that share a key-value head share it."""
+        """Value↓ of a head, its part of W_v, (head_dim, D). Query heads that share a key-value head share it."""
         group = self._head(head) // (self.heads // self.kv_heads)
         return self._maps()[0][2].view(self.kv_heads, self.head_dim, -1)[group]
 
     def value_up(self, head: int) -> Tensor:
-        """Value↑ of a head, (D, head_dim): its part of W_o, which writes back what it took."""
+        """Value↑ of a head, its part of W_o, (D, head_dim)."""
         return self.out_proj.weight.view(self.d_model, self.heads, self.head_dim)[:, self._head(head)]
 
     def value_map(self, head: int) -> Tensor:
-        """Value↑ · Value↓ of a head, (D, D): the low-rank map from a token looked at to the change it causes."""
+        """Value↑ · Value↓ of a head, (D, D): the low-rank map from an attended token to the head's contribution to the output."""
         return self.value_up(head) @ self.value_down(head)
 
     def parameter_table(self) -> ParameterTable:
-        """Parameters by part."""
+        """The parameter counts of this layer, by part."""
         (query, key, value), _ = self._maps()
         rows = [
             ("query", f"{self.heads} × {self.d_model} → {self.head_dim}", query.numel()),
@@ -247,23 +247,23 @@ class MultiHeadAttention(nn.Module):
         if memory is None:
             return self._self_heads(x, cache)
         if cache is not None:
-            raise ValueError("a cache holds the keys of x itself; for a memory use project(memory) once and pass its result as the memory")
+            raise ValueError("a cache is for self-attention; for a memory, call project(memory) once and pass its result as the memory")
         if self.rotary is not None:
-            raise ValueError("rotary positions compare places in one sequence, and a memory is another; build this layer with rotary=False")
-        kept = memory if isinstance(memory, Projected) else self.project(memory)
+            raise ValueError("rotary positions do not apply to a memory, which is another sequence; build this layer with rotary=False")
+        projected = memory if isinstance(memory, Projected) else self.project(memory)
         (weight, _, _), (bias, _, _) = self._maps()
-        return self._split(F.linear(x, weight, bias), self.heads), kept.key, kept.value
+        return self._split(F.linear(x, weight, bias), self.heads), projected.key, projected.value
 
     def _self_heads(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
         if self.in_proj_weight is None:
-            raise ValueError(f"this layer makes its keys from a memory of width {self.kv_dim}; call layer(x, memory)")
+            raise ValueError(f"this layer was built with kv_dim={self.kv_dim}, for cross-attention; call layer(x, memory)")
         h, g = self.heads, self.kv_heads
         parts = F.linear(x, self.in_proj_weight, self.in_proj_bias).view(*x.shape[:2], h + 2 * g, self.head_dim)
         if self.rotary is None:
             query, key, value = (part.transpose(1, 2) for part in torch.split(parts, [h, g, g], 2))
-        else:  # queries and keys stand side by side and are turned together
-            turning, value = (part.transpose(1, 2) for part in torch.split(parts, [h + g, g], 2))
-            query, key = torch.split(self.rotary.turn(turning, 0 if cache is None else cache.length), [h, g], 1)
+        else:  # queries and keys are adjacent, and rotated together
+            unrotated, value = (part.transpose(1, 2) for part in torch.split(parts, [h + g, g], 2))
+            query, key = torch.split(self.rotary.turn(unrotated, 0 if cache is None else cache.length), [h, g], 1)
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
@@ -272,7 +272,7 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, L, d)
 
     def _maps(self) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor | None, Tensor | None, Tensor | None]]:
-        """W_q, W_k, W_v and their biases, whatever the layout."""
+        """W_q, W_k, W_v and their biases."""
         if self.in_proj_weight is not None:
             query, key, value = torch.split(self.in_proj_weight, self._sizes)
         else:
@@ -287,5 +287,5 @@ class MultiHeadAttention(nn.Module):
 
     def _head(self, head: int) -> int:
         if not 0 <= head < self.heads:
-            raise IndexError(f"head {head} asked of {self.heads}; heads count from 0")
+            raise IndexError(f"head is {head}, but the layer has {self.heads} heads; count from 0")
         return head

@@ -1,7 +1,7 @@
-"""Many inputs into one: saliency (bottom-up, no query: what stands out wins) and attention pooling (a query that was learned).
+"""Pooling many inputs into one: by saliency (without a query) and by attention (with a learned query).
 
-Every layer here maps x (…, N, d) to (…, d), for any N, and ``weights(x)`` (…, N) tells how much of the result each input is. A mask says
-which inputs are there (``padding(lengths)``); where none are, the result is 0.
+Every layer here maps x (…, N, d) to (…, d), for any N; ``weights(x)`` (…, N) is the contribution of each input. A mask hides inputs
+(``padding(lengths)``); without visible inputs the result is 0.
 
 Axes: B batch, N inputs, d width.
 """
@@ -23,7 +23,7 @@ __all__ = ["AttentionPooling", "GatedPooling", "MaxPooling", "WinnerTakeAll"]
 
 
 class MaxPooling(nn.Module):
-    """Each feature takes its largest value over the inputs: the loudest input speaks, feature by feature.
+    """Max pooling: the largest value of each feature over the inputs.
 
     >>> MaxPooling()(torch.tensor([[1.0, 5.0], [3.0, 2.0]]))
     tensor([3., 5.])
@@ -46,13 +46,13 @@ class MaxPooling(nn.Module):
         return won.to(x.dtype).mean(-2)
 
     def _winners(self, x: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor]:
-        there = _there(x, mask)
-        largest, winner = (x if there is None else x.masked_fill(~there.unsqueeze(-1), -math.inf)).max(-2)
+        visible = _visible(x, mask)
+        largest, winner = (x if visible is None else x.masked_fill(~visible.unsqueeze(-1), -math.inf)).max(-2)
         return largest, winner
 
 
 class GatedPooling(nn.Module):
-    """Each input passes a gate of its own, ``Σ_n σ(wᵀx_n + b) x_n``: gates open and close alone and need not sum to one.
+    """Gated pooling, ``Σ_n σ(wᵀx_n + b) x_n``: independent gates, which need not sum to one.
 
     >>> GatedPooling(4)(torch.randn(2, 7, 4)).shape
     torch.Size([2, 4])
@@ -63,22 +63,22 @@ class GatedPooling(nn.Module):
         self.gate = nn.Linear(width, 1)
 
     def forward(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
-        there = _there(x, mask)
-        if there is not None:
-            x = x.masked_fill(~there.unsqueeze(-1), 0.0)  # what is not there may hold NaN
+        visible = _visible(x, mask)
+        if visible is not None:
+            x = x.masked_fill(~visible.unsqueeze(-1), 0.0)  # hidden inputs may hold NaN
         return (self.weights(x).unsqueeze(-2) @ x).squeeze(-2)
 
     def weights(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
-        """How far each gate is open, (…, N), each in (0, 1)."""
+        """The gates, (…, N), each in (0, 1)."""
         gates = torch.sigmoid(self.gate(x).squeeze(-1))
-        there = _there(x, mask)
-        return gates if there is None else gates.masked_fill(~there, 0.0)
+        visible = _visible(x, mask)
+        return gates if visible is None else gates.masked_fill(~visible, 0.0)
 
 
 class AttentionPooling(nn.Module):
-    """A learned query (or several) looks over the inputs: ``Σ_n softmax(s(x_n, q)) x_n``.
+    """Attention pooling with one or several learned queries: ``Σ_n softmax(s(x_n, q)) x_n``.
 
-    With ``queries`` above 1 the results are concatenated, (…, queries · d). ``score`` and ``choice`` are any of the library's.
+    With ``queries`` above 1 the results are concatenated, (…, queries · d). ``score`` and ``choice`` as in :func:`regard.attend`.
 
     >>> AttentionPooling(8)(torch.randn(3, 5, 8)).shape
     torch.Size([3, 8])
@@ -92,16 +92,16 @@ class AttentionPooling(nn.Module):
 
     def forward(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
         query, inputs = self._pair(x)
-        found = attend(query, inputs, inputs, score=self.score, choice=self.choice, mask=mask)  # (B, 1, queries, d)
-        return found.reshape(*x.shape[:-2], -1)
+        pooled = attend(query, inputs, inputs, score=self.score, choice=self.choice, mask=mask)  # (B, 1, queries, d)
+        return pooled.reshape(*x.shape[:-2], -1)
 
     def weights(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
         """The attention distribution, (…, N), or (…, queries, N) with several queries."""
         query, inputs = self._pair(x)
         count = self.query.shape[0]
-        seen = observe(query, inputs, inputs, score=self.score, choice=self.choice, mask=mask, readings=[Rows(list(range(count)))])
-        found: Tensor = seen.readings["rows"]
-        return found.reshape(*x.shape[:-2], *(() if count == 1 else (count,)), x.shape[-2])
+        attended = observe(query, inputs, inputs, score=self.score, choice=self.choice, mask=mask, readings=[Rows(list(range(count)))])
+        weights: Tensor = attended.readings["rows"]
+        return weights.reshape(*x.shape[:-2], *(() if count == 1 else (count,)), x.shape[-2])
 
     def _pair(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The query (B, 1, queries, d) and the inputs (B, 1, N, d)."""
@@ -110,10 +110,9 @@ class AttentionPooling(nn.Module):
 
 
 class WinnerTakeAll(AttentionPooling):
-    """The one input that stands out most speaks for all: its saliency ``wᵀx_n`` is the largest.
+    """Winner-take-all pooling: return the input with the largest saliency ``wᵀx_n``.
 
-    There is no query from outside: w is fixed once learned and asks the same of every input. The pick passes gradients to the input
-    that won, not to w; to train w pass ``choice=regard.Sample(straight_through=True)``, or give ``saliency`` the direction that stands out.
+    Gradients reach the picked input, not w; to train w pass ``choice=regard.Sample(straight_through=True)``. ``saliency`` (d,) sets w.
 
     >>> pool = WinnerTakeAll(2, saliency=torch.tensor([1.0, 0.0]))
     >>> pool(torch.tensor([[0.1, 7.0], [0.9, 3.0], [0.5, 5.0]]))
@@ -128,11 +127,11 @@ class WinnerTakeAll(AttentionPooling):
             self.query = nn.Parameter(saliency.detach().clone().unsqueeze(0))
 
 
-def _there(x: Tensor, mask: Mask | None) -> Tensor | None:
-    """Which inputs (…, N) a mask of one query keeps; None is all of them."""
+def _visible(x: Tensor, mask: Mask | None) -> Tensor | None:
+    """Which inputs (…, N) a mask shows to a single query; None is all of them."""
     if mask is None:
         return None
     lead, count = x.shape[:-2], math.prod(x.shape[:-2])
     mask.check(count, 1, 1, x.shape[-2])
-    found = mask.dense(1, x.shape[-2], device=x.device)  # (B|1, 1, 1, N)
-    return found[:, 0, 0].expand(count, -1).reshape(*lead, -1)
+    pattern = mask.dense(1, x.shape[-2], device=x.device)  # (B|1, 1, 1, N)
+    return pattern[:, 0, 0].expand(count, -1).reshape(*lead, -1)

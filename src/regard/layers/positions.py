@@ -1,6 +1,6 @@
-"""Where a token stands: fixed waves, a learned table, or a rotation of queries and keys.
+"""Position encodings: sinusoidal, learned, and rotary.
 
-Axes: B batch, h heads, L tokens, d width. Tables are made once in float64, shared by every layer and cast to what is asked for.
+Axes: B batch, h heads, L tokens, d width. Tables are computed once in float64, shared by every layer and cast to the input's dtype.
 """
 
 import math
@@ -19,14 +19,14 @@ _SCALINGS = ("none", "linear", "llama3", "yarn")
 
 @dataclass(frozen=True)
 class Rotary:
-    """Rotary positions: pair i of a query or key is turned by (position · base^(−2i/d)), so their dot product sees only the distance.
+    """Rotary positions: feature pair i of a query or key is rotated by position · base^(−2i/d), so dot products depend on distance only.
 
-    The halves of a head are paired (feature i with i + d/2), as Llama's published weights are. `fraction` < 1 turns only the first part of
-    a head. `scaling` stretches a trained range: "linear" divides every frequency by `factor`; "llama3" only the slow ones, with a smooth
-    passage between `low` and `high` turns per `original` tokens; "yarn" likewise by `slow` and `fast` turns and sharpens the scores;
-    `divisors`, one a pair, divide the frequencies as a file gives them.
+    Feature i is paired with i + d/2, as in Llama's published weights. `fraction` < 1 rotates only the first part of a head. `scaling`
+    extends the trained context: "linear" divides every frequency by `factor`; "llama3" only the low ones, with a smooth transition
+    between `low` and `high` turns per `original` tokens; "yarn" likewise between `slow` and `fast` turns, and also scales the scores;
+    `divisors`, one per pair, divide the frequencies (as stored in some model files).
 
-    Shapes: `turn(x, start)` maps (…, L, d) to (…, L, d); row 0 stands at position `start`.
+    Shapes: `turn(x, start)` maps (…, L, d) to (…, L, d); row 0 is at position `start`.
 
     >>> q = torch.randn(2, 4, 10, 64)
     >>> turned = Rotary().turn(q)
@@ -51,18 +51,18 @@ class Rotary:
 
     def __post_init__(self) -> None:
         if self.scaling not in _SCALINGS:
-            raise ValueError(f"rotary scaling {self.scaling!r} is not known; use one of {', '.join(_SCALINGS)}")
+            raise ValueError(f"scaling is {self.scaling!r}; expected one of {', '.join(_SCALINGS)}")
         if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction is the turned part of a head, above 0 and at most 1; it is {self.fraction}")
+            raise ValueError(f"fraction is {self.fraction}; expected the rotated part of a head, above 0 and at most 1")
         if self.scaling in ("llama3", "yarn") and self.original <= 0:
             raise ValueError(f"{self.scaling} scaling needs original=, the context length the model was first trained on")
 
     def width(self, head_dim: int) -> int:
-        """How many features of a head are turned."""
+        """How many features of a head are rotated."""
         width = int(head_dim * self.fraction)
         if width % 2 or width == 0:
             raise ValueError(
-                f"rotary positions turn pairs of features, but {width} of the head's {head_dim} are to be turned; make it even"
+                f"rotary positions rotate pairs of features, but {width} of the head's {head_dim} would be rotated; make that number even"
             )
         return width
 
@@ -71,13 +71,13 @@ class Rotary:
         plain = self.base ** (-torch.arange(0, width, 2, dtype=torch.float64, device="cpu") / width)
         if self.divisors:
             if len(self.divisors) != width // 2:
-                raise ValueError(f"{len(self.divisors)} divisors given for {width // 2} pairs of features; give one a pair")
+                raise ValueError(f"{len(self.divisors)} divisors for {width // 2} pairs of features; pass one per pair")
             plain = plain / torch.tensor(self.divisors, dtype=torch.float64, device="cpu")
         if self.scaling == "none":
             return plain
         if self.scaling == "linear":
             return plain / self.factor
-        # `kept` is 1 where the plain frequency stays and 0 where it is divided by the factor.
+        # kept: 1 where the plain frequency is used, 0 where it is divided by the factor.
         if self.scaling == "llama3":
             turns = self.original * plain / (2 * math.pi)
             kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
@@ -93,16 +93,16 @@ class Rotary:
         return plain * kept + plain / self.factor * (1 - kept)
 
     def gain(self) -> float:
-        """The factor on turned queries and keys: 1 but for yarn."""
+        """The factor on rotated queries and keys: 1 except for yarn."""
         if self.sharpen is not None:
             return self.sharpen
         return 0.1 * math.log(self.factor) + 1.0 if self.scaling == "yarn" and self.factor > 1 else 1.0
 
     def turn(self, x: Tensor, start: int = 0) -> Tensor:
-        """Turn (…, L, d); row l by its position start + l."""
+        """Rotate x (…, L, d), whose row l is at position start + l."""
         length, head_dim = x.shape[-2:]
         width = self.width(head_dim)
-        cos, sin = (part[start : start + length] for part in _rotary_table(self, width, _room(start + length), x.dtype, x.device))
+        cos, sin = (part[start : start + length] for part in _rotary_table(self, width, _table_length(start + length), x.dtype, x.device))
         first, second = x[..., : width // 2], x[..., width // 2 : width]
         parts = [first * cos - second * sin, second * cos + first * sin]
         if width < head_dim:
@@ -111,9 +111,9 @@ class Rotary:
 
 
 class Sinusoidal(nn.Module):
-    """Add the fixed waves of the Transformer: feature 2i is sin(p / base^(2i/d)), feature 2i+1 the cosine of the same angle.
+    """Add the Transformer's sinusoidal positions: feature 2i is sin(p / base^(2i/d)), feature 2i+1 the cosine of the same angle.
 
-    Shapes: (…, L, d) to (…, L, d); row 0 stands at position `start`. No parameters, any length.
+    Shapes: (…, L, d) to (…, L, d); row 0 is at position `start`. No parameters, any length.
 
     >>> Sinusoidal(4)(torch.zeros(1, 4))
     tensor([[0., 1., 0., 1.]])
@@ -124,12 +124,12 @@ class Sinusoidal(nn.Module):
     def __init__(self, width: int, *, base: float = 10_000.0) -> None:
         super().__init__()
         if width % 2:
-            raise ValueError(f"sinusoidal positions come in sine–cosine pairs: width must be even, it is {width}")
+            raise ValueError(f"width is {width}; sinusoidal positions are sine–cosine pairs, so it must be even")
         self.width, self.base = width, base
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.shape[-2]
-        return x + _wave_table(self.width, self.base, _room(end), x.dtype, x.device)[start:end]
+        return x + _wave_table(self.width, self.base, _table_length(end), x.dtype, x.device)[start:end]
 
     def extra_repr(self) -> str:
         return f"{self.width}, base={self.base}"
@@ -138,7 +138,7 @@ class Sinusoidal(nn.Module):
 class Learned(nn.Module):
     """Add one learned vector per position, up to `context` positions.
 
-    Shapes: (…, L, d) to (…, L, d); row 0 stands at position `start`.
+    Shapes: (…, L, d) to (…, L, d); row 0 is at position `start`.
 
     >>> Learned(8, 4)(torch.zeros(2, 5, 4)).shape
     torch.Size([2, 5, 4])
@@ -152,19 +152,19 @@ class Learned(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.shape[-2]
         if end > self.weight.shape[0]:
-            raise ValueError(f"position {end - 1} asked of a table of {self.weight.shape[0]}; shorten the input or use rotary positions")
+            raise ValueError(f"position {end - 1} exceeds the table of {self.weight.shape[0]}; shorten the input or use rotary positions")
         return x + self.weight[start:end]
 
     def extra_repr(self) -> str:
         return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
 
 
-def _room(length: int) -> int:
-    # Tables grow by doubling, so a growing sequence makes few of them.
+def _table_length(length: int) -> int:
+    # Rounded up to a power of two, so that a growing sequence needs few tables.
     return 1 << max(6, (length - 1).bit_length())
 
 
-# Made outside inference mode: a table first met in generation must still serve training.
+# Computed outside inference mode: a table first used in generation must also work in training.
 @lru_cache(maxsize=16)
 def _rotary_table(rotary: Rotary, width: int, length: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False), torch.no_grad():

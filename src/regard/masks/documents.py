@@ -1,4 +1,4 @@
-"""Several texts packed into one sequence: each query sees its own document.
+"""Masks for several texts packed into one sequence: each query sees the keys of its own document.
 
 B batch, L queries, S keys.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.masks import ranges
 from regard.masks.mask import Mask, Size, Verdict
-from regard.masks.patterns import whole_numbers
+from regard.masks.patterns import integer_tensor
 from regard.masks.stored import Stored
 
 
@@ -25,9 +25,9 @@ from regard.masks.stored import Stored
 class Documents(Stored):
     """Queries and keys of the same document see each other."""
 
-    tensor: Tensor  # (B, S) numbers of the keys' documents, or of the queries' (B, L) when `keys` is given
-    keys: Tensor | None
-    flat: bool
+    tensor: Tensor  # (B, S) document ids of the keys, or of the queries (B, L) when `keys` is set
+    keys: Tensor | None  # (B, S) document ids of the keys, when they are another sequence
+    flat: bool  # built from one list for all sequences
 
     @property
     def lead(self) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Documents(Stored):
 
     @cached_property
     def _ordered(self) -> NDArray[np.int64] | None:
-        """(S, B), documents numbered in the order they come, when each of them is one run; None when some lie in pieces."""
+        """(S, B), documents numbered in order of appearance, when each is contiguous; None when some are split."""
         if self.keys is not None:
             return None
         change = (self.tensor[:, 1:] != self.tensor[:, :-1]).numpy(force=True)
@@ -77,20 +77,20 @@ class Documents(Stored):
         if self.keys is None:
             r0, r1 = r0 + S - L, r1 + S - L
         number = self._ordered
-        if number is not None:  # the corners of the rectangle tell
+        if number is not None:  # the corners of the rectangle decide
             first_query, last_query, first_key, last_key = number[r0], number[r1 - 1], number[c0], number[c1 - 1]
             if ((last_query < first_key) | (last_key < first_query)).all():
                 return "none"
             return "all" if ((last_query <= first_key) & (last_key <= first_query)).all() else None
-        met: set[Verdict] = set()
+        verdicts: set[Verdict] = set()
         for queries, keys in self._sequences:
             if len({queries[r] == keys[c] for r in (r0, r1 - 1) for c in (c0, c1 - 1)}) > 1:
-                return None  # the corners differ: most rectangles are settled here
+                return None  # the corners differ: most rectangles are decided here
             a, b = set(queries[r0:r1].tolist()), set(keys[c0:c1].tolist())
-            met.add("none" if a.isdisjoint(b) else "all" if len(a) == len(b) == 1 else None)
-            if len(met) > 1 or None in met:
+            verdicts.add("none" if a.isdisjoint(b) else "all" if len(a) == len(b) == 1 else None)
+            if len(verdicts) > 1 or None in verdicts:
                 return None
-        return met.pop() if met else "none"
+        return verdicts.pop() if verdicts else "none"
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         queries, keys = self._ids(L, S, device)
@@ -109,10 +109,10 @@ class Documents(Stored):
             run = begin.flatten().cumsum(0).view(B, S)[:, S - L :] - 1
             return _ranges(begin)[run][:, None, :, None]  # (B, 1, L, 1, 2)
         # Number the (sequence, document) pairs 0 … n − 1.
-        numbers, place = torch.unique(torch.cat((keys, queries), dim=1), return_inverse=True)
-        place = place + torch.arange(B, device=place.device)[:, None] * numbers.numel()
-        pairs, place = torch.unique(place, return_inverse=True)
-        keys, queries = place[:, :S], place[:, S:]
+        numbers, index = torch.unique(torch.cat((keys, queries), dim=1), return_inverse=True)
+        index = index + torch.arange(B, device=index.device)[:, None] * numbers.numel()
+        pairs, index = torch.unique(index, return_inverse=True)
+        keys, queries = index[:, :S], index[:, S:]
         # Each run of equal numbers is a range of its pair; the k-th run of a pair goes to slot k.
         pair, order = keys[begin].sort(stable=True)
         count = torch.bincount(pair, minlength=pairs.numel())
@@ -132,16 +132,16 @@ class Documents(Stored):
         return (*super().contents(), *(() if self.keys is None else (self.keys,)))
 
     def __repr__(self) -> str:
-        return f"documents({', '.join(self._written(t) for t in (self.tensor, self.keys) if t is not None)})"
+        return f"documents({', '.join(self._ids_text(t) for t in (self.tensor, self.keys) if t is not None)})"
 
-    def _written(self, ids: Tensor) -> str:
+    def _ids_text(self, ids: Tensor) -> str:
         if ids.numel() > 16:
             return f"<{ids.shape[0]}×{ids.shape[1]} ids>" if not self.flat else f"<{ids.shape[1]} ids>"
         return str(ids[0].tolist() if self.flat else ids.tolist())
 
 
 def _ranges(begin: Tensor) -> Tensor:
-    """The runs that begin where the flags (B, S) say, one after another: int32 (n, 2). A run ends where the next begins."""
+    """The ranges [start, stop) of consecutive runs, int32 (n, 2), from flags (B, S) that mark where each run begins."""
     start = begin.nonzero(as_tuple=True)[1]
     stop = start.roll(-1)
     return torch.stack((start, stop.masked_fill(stop == 0, begin.shape[1])), dim=-1).to(torch.int32)
@@ -154,18 +154,20 @@ def _rows(ids: Tensor) -> Tensor:
 def documents(
     ids: Sequence[int] | Sequence[Sequence[int]] | Tensor, key_ids: Sequence[int] | Sequence[Sequence[int]] | Tensor | None = None
 ) -> Mask:
-    """A query sees the keys of its own document: several texts packed into one sequence.
+    """Document mask, for several texts packed into one sequence: a query sees the keys of its own document.
 
-    ids: a number per position, (S,) or (B, S); with fewer queries than keys the queries are the last L. A document may lie in pieces.
+    ids: a number per position, (S,) or (B, S); with fewer queries than keys the queries are the last L. A document need not be contiguous.
     key_ids: (S,) or (B, S) when the keys are another sequence; ids is then (L,) or (B, L).
 
     >>> documents([0, 0, 7]).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
-    found = whole_numbers(ids, "document ids", least=-(1 << 63), dims=(1, 2))
-    keys = None if key_ids is None else whole_numbers(key_ids, "document key_ids", least=-(1 << 63), dims=(1, 2))
-    flat = found.ndim == 1 and (keys is None or keys.ndim == 1)
-    found, keys = _rows(found), None if keys is None else _rows(keys)
-    if keys is not None and found.shape[0] != keys.shape[0] and 1 not in (found.shape[0], keys.shape[0]):
-        raise ValueError(f"documents got ids for {found.shape[0]} sequences but key_ids for {keys.shape[0]}; pass the same number of each")
-    return Documents(found, keys, flat)
+    queries = integer_tensor(ids, "document ids", least=-(1 << 63), dims=(1, 2))
+    keys = None if key_ids is None else integer_tensor(key_ids, "document key_ids", least=-(1 << 63), dims=(1, 2))
+    flat = queries.ndim == 1 and (keys is None or keys.ndim == 1)
+    queries, keys = _rows(queries), None if keys is None else _rows(keys)
+    if keys is not None and queries.shape[0] != keys.shape[0] and 1 not in (queries.shape[0], keys.shape[0]):
+        raise ValueError(
+            f"documents got ids for {queries.shape[0]} sequences but key_ids for {keys.shape[0]}; pass the same number of each"
+        )
+    return Documents(queries, keys, flat)

@@ -14,7 +14,7 @@ Cell = Literal["all", "none", "some"]
 _NOTEBOOK_CELLS = 32
 _LIGHT = "--ink:#1d4f9e;--soft:#8fb2e3;--line:#d5dae2;--hatch:#8a93a0"
 _DARK = "--ink:#86b4f5;--soft:#3d6296;--line:#3a414b;--hatch:#77818e"
-_STYLE = (  # the page's scheme first, then what Jupyter and VS Code say of their own
+_STYLE = (  # the browser's colour scheme first, then the themes of Jupyter and VS Code
     f".regard-mask{{{_LIGHT};margin:8px 0;font:12px system-ui,sans-serif}}"
     f"@media(prefers-color-scheme:dark){{.regard-mask{{{_DARK}}}}}"
     f"[data-jp-theme-light=true] .regard-mask,.vscode-light .regard-mask{{{_LIGHT}}}"
@@ -25,16 +25,16 @@ _STYLE = (  # the page's scheme first, then what Jupyter and VS Code say of thei
 
 
 def _cell(mask: Mask, rows: range, cols: range, L: int, S: int, batch: int, head: int) -> Cell:
-    """What a rectangle of the pattern holds, looked at in pieces so that a huge one is never built whole."""
+    """Whether all, none or some of a rectangle is visible, computed in quarters so that a huge one is never built."""
     if len(rows) * len(cols) > 1 << 20:
         a, b = (len(rows) + 1) // 2, (len(cols) + 1) // 2
         first: Cell | None = None
         for r in filter(len, (rows[:a], rows[a:])):
             for c in filter(len, (cols[:b], cols[b:])):
-                found = _cell(mask, r, c, L, S, batch, head)
-                if found == "some" or first not in (None, found):
+                cell = _cell(mask, r, c, L, S, batch, head)
+                if cell == "some" or first not in (None, cell):
                     return "some"
-                first = found
+                first = cell
         return first or "none"
     tile = mask.tile(rows, cols, L, S)
     if isinstance(tile, str):
@@ -43,13 +43,13 @@ def _cell(mask: Mask, rows: range, cols: range, L: int, S: int, batch: int, head
     return "all" if bool(one.all()) else "some" if bool(one.any()) else "none"
 
 
-def _grid(mask: Mask, L: int, S: int, most_rows: int, most_cols: int, batch: int, head: int) -> list[list[Cell]]:
-    """The pattern on at most most_rows × most_cols cells."""
+def _grid(mask: Mask, L: int, S: int, max_rows: int, max_cols: int, batch: int, head: int) -> list[list[Cell]]:
+    """The pattern on at most max_rows × max_cols cells."""
     for name, index, size in (("batch", batch, mask.lead[0]), ("head", head, mask.lead[1])):
         if index < 0 or (size > 1 and index >= size):
             raise ValueError(f"{name} is {index} but {mask!r} has {size}; count from 0")
     mask.check_size(L, S)
-    down, across = max(1, -(-L // most_rows)), max(1, -(-S // most_cols))
+    down, across = max(1, -(-L // max_rows)), max(1, -(-S // max_cols))
     return [
         [_cell(mask, range(r, min(r + down, L)), range(c, min(c + across, S)), L, S, batch, head) for c in range(0, S, across)]
         for r in range(0, L, down)
@@ -57,17 +57,17 @@ def _grid(mask: Mask, L: int, S: int, most_rows: int, most_cols: int, batch: int
 
 
 def as_text(mask: Mask, L: int, S: int, *, width: int, batch: int, head: int, ascii: bool) -> str:
-    """Two characters to a cell, which makes cells nearly square; one line per row of cells."""
+    """The mask as text: two characters a cell, which makes cells nearly square; one line per row of cells."""
     if width < 2:
         raise ValueError(f"width is {width}; a drawing needs at least 2 columns")
-    signs: dict[Cell, str] = {"all": "##", "some": "++", "none": ".."} if ascii else {"all": "██", "some": "▒▒", "none": "··"}
-    return "\n".join("".join(signs[cell] for cell in row) for row in _grid(mask, L, S, width // 2, width // 2, batch, head))
+    characters: dict[Cell, str] = {"all": "##", "some": "++", "none": ".."} if ascii else {"all": "██", "some": "▒▒", "none": "··"}
+    return "\n".join("".join(characters[cell] for cell in row) for row in _grid(mask, L, S, width // 2, width // 2, batch, head))
 
 
 def as_html(mask: Mask) -> str:
-    """An inline SVG with the mask's code under it; it follows the page's light or dark scheme."""
+    """The mask as an inline SVG with its code below, in the page's light or dark colours."""
     L, S = mask.size
-    S = mask._shows if S is None else S
+    S = mask._preview_keys if S is None else S
     L = S if L is None else L
     grid = _grid(mask, L, S, _NOTEBOOK_CELLS, _NOTEBOOK_CELLS, 0, 0)
     rows, cols = len(grid), max(map(len, grid), default=0)
@@ -84,11 +84,11 @@ def as_html(mask: Mask) -> str:
             x += n
     lines = "".join([f"M{x * side} 0V{high}" for x in range(cols + 1)] + [f"M0 {y * side}H{wide}" for y in range(rows + 1)])
     code, shape = escape(repr(mask)), f"{L} queries × {S} keys" + (", first sequence and head" if mask.lead != (1, 1) else "")
-    dimmed = ", dimmed blue some of a cell" if any("some" in row for row in grid) else ""
+    partly = ", pale blue partly visible" if any("some" in row for row in grid) else ""
     return (
         f'<figure class="regard-mask"><style>{_STYLE}</style>'
         f'<svg width="{wide + 1}" height="{high + 1}" viewBox="-.5 -.5 {wide + 1} {high + 1}" role="img" aria-label="{code}, {shape}">'
         f'<defs><pattern id="{name}" width="4" height="4" patternUnits="userSpaceOnUse"><path class="hatch" d="M0 4L4 0"/></pattern></defs>'
         f'<rect width="{wide}" height="{high}" fill="url(#{name})"/>{cells}<path d="{lines}"/></svg>'
-        f"<figcaption><code>{code}</code><br>{shape}: blue may look, hatched may not{dimmed}</figcaption></figure>"
+        f"<figcaption><code>{code}</code><br>{shape}: blue visible, hatched hidden{partly}</figcaption></figure>"
     )

@@ -1,4 +1,4 @@
-"""A mask of its own for each head.
+"""A different mask for each head.
 
 B batch, h heads, L queries, S keys.
 """
@@ -44,24 +44,24 @@ class PerHead(Parts):
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         out = torch.empty((self._lead[0], len(self.parts), r1 - r0, c1 - c0), dtype=torch.bool, device=device)
         for head, part in enumerate(self.parts):
-            found = part.covers(r0, r1, c0, c1, L, S)
-            out[:, head] = found == "all" if found else part.fill(r0, r1, c0, c1, L, S, device)[:, 0]
+            verdict = part.covers(r0, r1, c0, c1, L, S)
+            out[:, head] = verdict == "all" if verdict else part.fill(r0, r1, c0, c1, L, S, device)[:, 0]
         return out
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
         return PerHead(tuple(mask.part(rows, cols, L, S) for mask in self.parts))
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        found: list[Tensor] = []
+        heads: list[Tensor] = []
         for part in self.parts:
-            seen = part.key_ranges(L, S, device)
-            if seen is None:
+            visible = part.key_ranges(L, S, device)
+            if visible is None:
                 return None
-            found.append(seen)
-        width, rows = max(t.shape[-2] for t in found), L if any(t.shape[2] != 1 for t in found) else 1
-        out = torch.full((self._lead[0], len(found), rows, width, 2), S, dtype=torch.int32, device=device)
-        for head, seen in enumerate(found):
-            out[:, head, :, : seen.shape[-2]] = seen[:, 0]
+            heads.append(visible)
+        width, rows = max(t.shape[-2] for t in heads), L if any(t.shape[2] != 1 for t in heads) else 1
+        out = torch.full((self._lead[0], len(heads), rows, width, 2), S, dtype=torch.int32, device=device)
+        for head, visible in enumerate(heads):
+            out[:, head, :, : visible.shape[-2]] = visible[:, 0]
         return out
 
 

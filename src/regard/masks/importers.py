@@ -1,7 +1,7 @@
-"""Masks as other libraries write them, turned to ours: True = may look.
+"""Convert the masks of other libraries (torch, transformers) to a `Mask`, where True = visible.
 
-Each importer gives a Mask. Additive (float) masks that hold nothing but 0 and −∞ are masks; one that also holds other numbers is a mask
-and a bias at once, and `from_additive` takes it apart.
+An additive (float) mask of only 0 and −∞ is a mask; one that also holds other numbers is a mask and a bias at once, and
+`from_additive` separates them.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from regard.masks.mask import Mask, everything
 from regard.masks.stored import dense, padding
 
 LEGACY_MASKED = -9999.0
-"""Transformers has written "may not look" as −∞, the dtype's lowest number, and −10,000."""
+"""Transformers has written a hidden key as −∞, as the dtype's hidden_below number, and as −10,000."""
 
 
-def _tensor(given: object, name: str) -> Tensor:
-    if not isinstance(given, Tensor):
-        raise ValueError(f"{name} must be a tensor, but got {type(given).__name__}")
-    return given
+def _tensor(mask: object, name: str) -> Tensor:
+    if not isinstance(mask, Tensor):
+        raise ValueError(f"{name} must be a tensor, but got {type(mask).__name__}")
+    return mask
 
 
-def _switches(additive: Tensor, name: str, lowest: float = -torch.inf) -> Tensor:
-    """The bool pattern of an additive mask that carries no bias."""
-    may = additive > lowest
-    if bool(((additive != 0) & may).any()) or bool(additive.isnan().any()):
-        finite = additive[may & (additive != 0)]
+def _visible_in_additive(additive: Tensor, name: str, hidden_below: float = -torch.inf) -> Tensor:
+    """The bool pattern of an additive mask; a ValueError if it also holds a bias."""
+    visible = additive > hidden_below
+    if bool(((additive != 0) & visible).any()) or bool(additive.isnan().any()):
+        finite = additive[visible & (additive != 0)]
         example = float(finite[0]) if finite.numel() else float("nan")
         raise ValueError(
             f"{name} adds numbers such as {example:g} to the scores, so it is more than a mask; "
             "use `mask, bias = from_additive(...)` and pass both to attend"
         )
-    return may
+    return visible
 
 
 def from_additive(attn_mask: Tensor) -> tuple[Mask, Tensor]:
-    """A float mask that is added to the scores → (mask, bias): −∞ may not look, all else is the bias (0 where masked).
+    """Split a float mask that is added to the scores into (mask, bias): −∞ is hidden, all else is the bias (0 where hidden).
 
     attn_mask: (L, S), (B, L, S) or (B|1, h|1, L, S). The bias keeps its shape, dtype and gradient.
 
@@ -44,15 +44,17 @@ def from_additive(attn_mask: Tensor) -> tuple[Mask, Tensor]:
     >>> mask.dense(2, 2)[0, 0].int().tolist(), bias.tolist()
     ([[1, 0], [1, 1]], [[0.5, 0.0], [0.0, 2.0]])
     """
-    given = _tensor(attn_mask, "attn_mask")
-    if not given.is_floating_point():
-        raise ValueError(f"an additive mask must be floating point, but got {given.dtype}; use from_sdpa or from_torch_mha for bool masks")
-    may = given.detach() != -torch.inf
-    return dense(may), given.masked_fill(~may, 0.0)
+    additive = _tensor(attn_mask, "attn_mask")
+    if not additive.is_floating_point():
+        raise ValueError(
+            f"an additive mask must be floating point, but got {additive.dtype}; use from_sdpa or from_torch_mha for bool masks"
+        )
+    visible = additive.detach() != -torch.inf
+    return dense(visible), additive.masked_fill(~visible, 0.0)
 
 
 def from_sdpa(attn_mask: Tensor | None) -> Mask:
-    """The `attn_mask` of torch's scaled_dot_product_attention: bool True = may look, or float with −∞ = may not.
+    """Convert the `attn_mask` of torch's scaled_dot_product_attention: bool with True = visible, or float with −∞ = hidden.
 
     attn_mask: (L, S), (B, L, S) or (B|1, h|1, L, S). `is_causal=True` is `causal(align="start")`.
 
@@ -61,18 +63,18 @@ def from_sdpa(attn_mask: Tensor | None) -> Mask:
     """
     if attn_mask is None:
         return everything()
-    given = _tensor(attn_mask, "attn_mask")
-    if given.dtype == torch.bool:
-        return dense(given)
-    if not given.is_floating_point():
+    attn_mask = _tensor(attn_mask, "attn_mask")
+    if attn_mask.dtype == torch.bool:
+        return dense(attn_mask)
+    if not attn_mask.is_floating_point():
         raise ValueError(
-            f"attn_mask must be bool or floating point, but got {given.dtype}; torch's SDPA refuses it too; convert with .bool()"
+            f"attn_mask must be bool or floating point, but got {attn_mask.dtype}; torch's SDPA refuses it too; convert with .bool()"
         )
-    return dense(_switches(given, "attn_mask"))
+    return dense(_visible_in_additive(attn_mask, "attn_mask"))
 
 
 def from_torch_mha(attn_mask: Tensor | None = None, key_padding_mask: Tensor | None = None, num_heads: int | None = None) -> Mask:
-    """The masks of torch.nn.MultiheadAttention and the nn.Transformer layers: bool True = may NOT look, or float with −∞.
+    """Convert the masks of torch.nn.MultiheadAttention and the nn.Transformer layers: bool with True = HIDDEN, or float with −∞.
 
     attn_mask: (L, S), or (B·h, L, S) with `num_heads` = h. key_padding_mask: (B, S), or (S,) for one sequence; True = padding.
 
@@ -81,51 +83,51 @@ def from_torch_mha(attn_mask: Tensor | None = None, key_padding_mask: Tensor | N
     """
     mask = everything()
     if attn_mask is not None:
-        may = _torch_may(attn_mask, "attn_mask")
-        if may.ndim == 3:
-            if num_heads is None or num_heads < 1 or may.shape[0] % num_heads:
+        visible = _visible_in_torch_mha(attn_mask, "attn_mask")
+        if visible.ndim == 3:
+            if num_heads is None or num_heads < 1 or visible.shape[0] % num_heads:
                 raise ValueError(
-                    f"attn_mask is (B·h, L, S) with B·h = {may.shape[0]}, but num_heads is {num_heads}; pass the layer's num_heads"
+                    f"attn_mask is (B·h, L, S) with B·h = {visible.shape[0]}, but num_heads is {num_heads}; pass the layer's num_heads"
                 )
-            may = may.reshape(may.shape[0] // num_heads, num_heads, *may.shape[1:])
-        elif may.ndim != 2:
-            raise ValueError(f"attn_mask must be (L, S) or (B·num_heads, L, S), but got shape {tuple(may.shape)}")
-        mask = mask & dense(may)
+            visible = visible.reshape(visible.shape[0] // num_heads, num_heads, *visible.shape[1:])
+        elif visible.ndim != 2:
+            raise ValueError(f"attn_mask must be (L, S) or (B·num_heads, L, S), but got shape {tuple(visible.shape)}")
+        mask = mask & dense(visible)
     if key_padding_mask is not None:
-        keep = _torch_may(key_padding_mask, "key_padding_mask")
+        keep = _visible_in_torch_mha(key_padding_mask, "key_padding_mask")
         if keep.ndim not in (1, 2):
             raise ValueError(f"key_padding_mask must be (B, S) or (S,), but got shape {tuple(keep.shape)}")
         mask = mask & padding(keep if keep.ndim == 2 else keep[None])
     return mask
 
 
-def _torch_may(given: object, name: str) -> Tensor:
-    found = _tensor(given, name)
-    if found.dtype == torch.bool:
-        return ~found
-    if not found.is_floating_point():
-        raise ValueError(f"{name} must be bool (True = may not look) or floating point, but got {found.dtype}; convert with .bool()")
-    return _switches(found, name)
+def _visible_in_torch_mha(mask: object, name: str) -> Tensor:
+    tensor = _tensor(mask, name)
+    if tensor.dtype == torch.bool:
+        return ~tensor
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} must be bool (True = hidden) or floating point, but got {tensor.dtype}; convert with .bool()")
+    return _visible_in_additive(tensor, name)
 
 
 def from_hf(attention_mask: Tensor | None) -> Mask:
-    """The `attention_mask` of transformers: (B, S) with 1 = keep, or (B, 1|h, L, S) bool (True = may look) or additive.
+    """Convert the `attention_mask` of transformers: (B, S) with 1 = keep, or (B, 1|h, L, S) bool (True = visible) or additive.
 
-    In the additive form 0 may look, and −∞, the dtype's lowest number or anything ≤ −9,999 may not.
+    In the additive form 0 is visible; −∞, the dtype's hidden_below number and anything ≤ −9,999 are hidden.
 
     >>> from_hf(torch.tensor([[1, 1, 0]])).dense(1, 3).int().tolist()
     [[[[1, 1, 0]]]]
     """
     if attention_mask is None:
         return everything()
-    given = _tensor(attention_mask, "attention_mask")
-    if given.ndim not in (2, 4):
-        raise ValueError(f"attention_mask must be (B, S) or (B, heads, L, S), but got shape {tuple(given.shape)}")
-    if given.ndim == 4 and given.is_floating_point():
-        return dense(_switches(given, "attention_mask", LEGACY_MASKED))
-    keep = given != 0
-    if given.dtype != torch.bool and bool((given != keep).any()):
+    attention_mask = _tensor(attention_mask, "attention_mask")
+    if attention_mask.ndim not in (2, 4):
+        raise ValueError(f"attention_mask must be (B, S) or (B, heads, L, S), but got shape {tuple(attention_mask.shape)}")
+    if attention_mask.ndim == 4 and attention_mask.is_floating_point():
+        return dense(_visible_in_additive(attention_mask, "attention_mask", LEGACY_MASKED))
+    keep = attention_mask != 0
+    if attention_mask.dtype != torch.bool and bool((attention_mask != keep).any()):
         raise ValueError(
             "attention_mask holds numbers other than 0 and 1; if they number packed documents, use documents(ids) & padding(ids > 0)"
         )
-    return padding(keep) if given.ndim == 2 else dense(keep)
+    return padding(keep) if attention_mask.ndim == 2 else dense(keep)

@@ -25,35 +25,35 @@ _T = TypeVar("_T")
 
 
 class Mask(ABC):
-    """Which keys each query sees, known by rule rather than by an L × S tensor; True = visible. Masks never change once built.
+    """Which keys are visible to each query (True = visible), computed tile by tile instead of stored as L × S. Immutable.
 
-    Combine them with `&` (visible in both), `|` (visible in either) and `~` (hidden in the other).
+    Combine masks with `&` (visible in both), `|` (visible in either) and `~` (inverted).
 
     >>> from regard.masks import causal, prefix
     >>> (causal() | prefix(2)).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
     """
 
-    _binds: ClassVar[int] = 4  # how tightly the repr holds together: | 1, & 2, ~ 3, a call 4
+    _precedence: ClassVar[int] = 4  # operator precedence in the repr: | 1, & 2, ~ 3, a call 4
     commutes: ClassVar[bool] = False  # whether the order of `operands` does not matter
 
-    # What a mask implements: `fill` alone is enough, the others make it faster or check more. Rectangles are not empty.
+    # What a subclass implements: `fill` is required, the others make it faster or check more. Rectangles are never empty.
 
     @abstractmethod
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         """Rows r0 … r1 − 1 and columns c0 … c1 − 1 as a bool tensor that broadcasts to (B, h, rows, columns); True = visible.
 
-        Asked for only where `covers` is None.
+        Called only where `covers` returns None.
         """
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        """Whether "all" or "none" of a rectangle is visible; None when only `fill` can tell. Tiles known to be "none" are skipped."""
+        """Return "all" or "none" if every or no pair of a rectangle is visible; None if `fill` is needed to decide. "none" is skipped."""
         return None
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        """The keys each row sees as ranges, int32 (B|1, h|1, L|1, R, 2), sorted, disjoint, [start, stop), unused slots [S, S) last.
+        """The visible keys of each row as ranges, int32 (B|1, h|1, L|1, R, 2), sorted, disjoint, [start, stop), unused slots [S, S) last.
 
-        None when a row would need too many. Compiled kernels read masks in this form.
+        None when a row needs too many. Compiled kernels read masks in this form.
         """
         return None
 
@@ -62,7 +62,7 @@ class Mask(ABC):
         return
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
-        """The rectangle rows × cols of the L × S pattern as a mask of its own, len(rows) × len(cols): what a block of a sequence sees.
+        """The rectangle rows × cols of the L × S pattern as a mask of its own, len(rows) × len(cols).
 
         >>> from regard.masks import causal
         >>> causal().part(range(4, 6), range(3, 6), 8, 8).dense(2, 3)[0, 0].int().tolist()
@@ -77,7 +77,7 @@ class Mask(ABC):
         return None
 
     def contents(self) -> tuple[object, ...]:
-        """What tells this mask from another in another process: texts, numbers and tensors. For masks without `operands`."""
+        """Texts, numbers and tensors that identify this mask across processes. For masks without `operands`."""
         if type(self).__repr__ is not object.__repr__:
             return (repr(self),)
         return type(self).__qualname__, *(x for item in sorted(self.__getstate__().items()) for x in item)
@@ -94,46 +94,46 @@ class Mask(ABC):
 
     @property
     def device(self) -> torch.device | None:
-        """Where the mask's own tensors live, None when it holds none."""
+        """The device of the mask's tensors; None when it holds none."""
         return None
 
     @property
     def size(self) -> Size:
-        """(L, S) the mask was made for, None where any number will do."""
+        """(L, S) the mask was made for; None where it fits any number."""
         return None, None
 
     @property
-    def _shows(self) -> int:
-        """How many keys a picture needs for the pattern to show, when any number will do."""
+    def _preview_keys(self) -> int:
+        """How many keys to draw for the pattern to be recognisable, where `size` does not fix it."""
         return 12
 
-    # What everybody asks
+    # What callers use: these validate, and cache
 
     def spans(self, L: int, S: int, *, device: Device = None) -> Tensor | None:
-        """The keys each row may see, as ranges: int32 (B|1, h|1, L, R, 2), sorted, disjoint, half-open [start, stop).
+        """The visible keys of each row as ranges: int32 (B|1, h|1, L, R, 2), sorted, disjoint, half-open [start, stop).
 
-        Slots a row does not use are [S, S) and stand last; R ≥ 1. None when a row needs more than `MAX_SPANS` ranges (or an operand
-        on the way far more). The tensor is remembered and may be an expanded view: read it, do not write to it.
+        Unused slots of a row are [S, S) and come last; R ≥ 1. None when a row needs more than `MAX_SPANS` ranges (or an operand
+        far more). The tensor is cached and may be an expanded view: do not write to it.
 
         >>> from regard.masks import causal, window
         >>> (causal() & window(1, 0)).spans(3, 3).tolist()
         [[[[[0, 1]], [[0, 2]], [[1, 3]]]]]
         """
-        where = self.device if device is None else torch.device(device)
+        target = self._target(device)
 
         def build() -> Tensor | None:
-            found = self.key_ranges(L, S, where)
-            if found is None or found.shape[-2] > MAX_SPANS:
+            key_ranges = self.key_ranges(L, S, target)
+            if key_ranges is None or key_ranges.shape[-2] > MAX_SPANS:
                 return None
-            return found.expand(-1, -1, L, -1, -1)
+            return key_ranges.expand(-1, -1, L, -1, -1)
 
-        return self._remember(("spans", L, S, where), build)
+        return self._cached(("spans", L, S, target), build)
 
     def tile(self, rows: range, cols: range, L: int, S: int, *, device: Device = None) -> Tile:
-        """What the rectangle rows × cols of the L × S pattern looks like, without building the pattern.
+        """The rectangle rows × cols of the L × S pattern, without building the pattern.
 
-        "all" or "none" when every or no query in it may look at every key in it, else a bool tensor that broadcasts to
-        (B, h, len(rows), len(cols)). A mask that cannot tell cheaply gives the tensor. Read it, do not write to it: it may be shared.
+        "all" or "none" when every or no pair in it is visible, else a bool tensor that broadcasts to (B, h, len(rows), len(cols)).
+        A mask that cannot decide cheaply returns the tensor. Do not write to it: it may be shared.
 
         >>> from regard.masks import causal
         >>> causal().tile(range(4, 8), range(0, 4), 8, 8)
@@ -141,17 +141,16 @@ class Mask(ABC):
         >>> causal().tile(range(0, 2), range(0, 2), 8, 8).int().tolist()
         [[[[1, 0], [1, 1]]]]
         """
-        found = self.verdict(rows, cols, L, S)
-        if found is not None:
-            return found
-        where = self.device if device is None else torch.device(device)
-        filled = self.fill(rows.start, rows.stop, cols.start, cols.stop, L, S, where)
+        verdict = self.verdict(rows, cols, L, S)
+        if verdict is not None:
+            return verdict
+        filled = self.fill(rows.start, rows.stop, cols.start, cols.stop, L, S, self._target(device))
         if filled.dtype != torch.bool:
-            raise TypeError(f"{type(self).__name__}.fill gave {filled.dtype}; expected torch.bool, True where a key is visible")
+            raise TypeError(f"{type(self).__name__}.fill returned {filled.dtype}; expected torch.bool, True where a key is visible")
         return filled
 
     def verdict(self, rows: range, cols: range, L: int, S: int) -> Verdict:
-        """`tile` without its tensor: "all", "none", or None when only the tensor can tell. The rectangle is never built.
+        """`tile` without its tensor: "all", "none", or None when only the tensor can decide. The rectangle is never built.
 
         >>> from regard.masks import causal
         >>> causal().verdict(range(100_000), range(100_000), 100_000, 100_000) is None
@@ -173,15 +172,15 @@ class Mask(ABC):
         >>> window(0, 1).dense(2, 3)[0, 0].int().tolist()
         [[0, 1, 1], [0, 0, 1]]
         """
-        where = self.device if device is None else torch.device(device)
+        target = self._target(device)
         self.check_size(L, S)
-        found = self.tile(range(L), range(S), L, S, device=where)
-        if isinstance(found, str):
-            return torch.full((1, 1, 1, 1), found == "all", device=where).expand(*self.lead, L, S)
-        return found.expand(*self.lead, L, S)
+        tile = self.tile(range(L), range(S), L, S, device=target)
+        if isinstance(tile, str):
+            return torch.full((1, 1, 1, 1), tile == "all", device=target).expand(*self.lead, L, S)
+        return tile.expand(*self.lead, L, S)
 
     def check(self, B: int, h: int, L: int, S: int) -> None:
-        """Raise ValueError, saying what to do, if this mask cannot serve inputs of batch B, h heads, L queries and S keys."""
+        """Raise ValueError if this mask does not fit inputs of batch B, h heads, L queries and S keys."""
         b, heads = self.lead
         if b not in (1, B):
             raise ValueError(
@@ -192,7 +191,7 @@ class Mask(ABC):
         self.check_size(L, S)
 
     def draw(self, L: int, S: int, *, width: int = 64, batch: int = 0, head: int = 0, ascii: bool = False) -> str:
-        """The pattern as text, queries down and keys across: █ may look, · may not, ▒ some of a cell that stands for many.
+        """The pattern as text, queries down and keys across: █ visible, · hidden, ▒ partly visible where a cell stands for many pairs.
 
         >>> from regard.masks import causal
         >>> print(causal().draw(3, 3))
@@ -223,49 +222,54 @@ class Mask(ABC):
     def __bool__(self) -> bool:
         raise TypeError("a mask has no truth value; combine masks with & | ~ instead of and, or, not")
 
-    # Small things kept beside the mask
+    def _target(self, device: Device) -> torch.device | None:
+        """The device asked for, else the mask's own."""
+        return self.device if device is None else torch.device(device)
 
-    def _remember(self, key: Hashable, build: Callable[[], _T]) -> _T:
-        """Build once, keep the last few."""
+    def _cached(self, key: Hashable, build: Callable[[], _T]) -> _T:
+        """The result of `build`, computed once; the last eight are kept."""
         memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
         if key in memo:
             return memo[key]  # type: ignore[no-any-return]
         if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
             with torch.inference_mode(False):  # an inference tensor kept here could not be used in training later
-                made = build()
+                result = build()
         else:
-            made = build()
-        if isinstance(made, Tensor) and type(made) is not Tensor:  # a tracing stand-in must not outlive its trace
-            return made
+            result = build()
+        if isinstance(result, Tensor) and type(result) is not Tensor:  # a tracing tensor must not outlive its trace
+            return result
         if len(memo) >= 8:
             memo.pop(next(iter(memo)), None)
-        memo[key] = made
-        return made
+        memo[key] = result
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_memo"}
 
 
-def _wrap(mask: Mask, binds: int) -> str:
-    return f"({mask!r})" if mask._binds < binds else repr(mask)
+def _parenthesised(mask: Mask, precedence: int) -> str:
+    """The mask's repr, in parentheses where an operator of this precedence needs them."""
+    return f"({mask!r})" if mask._precedence < precedence else repr(mask)
 
 
 def _shared_lead(masks: Sequence[Mask]) -> tuple[int, int]:
-    """The (B, h) several masks agree on."""
+    """The (B, h) several masks share."""
     sizes = []
     for axis, name in enumerate(("sequences", "heads")):
-        found = {mask.lead[axis]: mask for mask in masks if mask.lead[axis] != 1}
-        if len(found) > 1:
-            said = " and ".join(f"{mask!r} ({size} {name})" for size, mask in found.items())
+        by_size = {mask.lead[axis]: mask for mask in masks if mask.lead[axis] != 1}
+        if len(by_size) > 1:
+            listed = " and ".join(f"{mask!r} ({size} {name})" for size, mask in by_size.items())
             raise ValueError(
-                f"masks made for different numbers of {name} cannot be combined: {said}; build them for the same number, or for 1"
+                f"masks made for different numbers of {name} cannot be combined: {listed}; build them for the same number, or for 1"
             )
-        sizes.append(next(iter(found), 1))
+        sizes.append(next(iter(by_size), 1))
     return sizes[0], sizes[1]
 
 
 @dataclass(frozen=True, repr=False)
 class Everything(Mask):
+    """Every key is visible to every query."""
+
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         return "all"
 
@@ -284,8 +288,10 @@ class Everything(Mask):
 
 @dataclass(frozen=True, repr=False)
 class Not(Mask):
+    """`~mask`: visible where the mask is hidden."""
+
     mask: Mask
-    _binds: ClassVar[int] = 3
+    _precedence: ClassVar[int] = 3
 
     @property
     def lead(self) -> tuple[int, int]:
@@ -300,8 +306,8 @@ class Not(Mask):
         return self.mask.size
 
     @property
-    def _shows(self) -> int:
-        return self.mask._shows
+    def _preview_keys(self) -> int:
+        return self.mask._preview_keys
 
     def check(self, B: int, h: int, L: int, S: int) -> None:
         self.mask.check(B, h, L, S)
@@ -310,15 +316,15 @@ class Not(Mask):
         self.mask.check_size(L, S)
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        found = self.mask.covers(r0, r1, c0, c1, L, S)
-        return found and ("none" if found == "all" else "all")
+        verdict = self.mask.covers(r0, r1, c0, c1, L, S)
+        return verdict and ("none" if verdict == "all" else "all")
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         return ~self.mask.fill(r0, r1, c0, c1, L, S, device)
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        found = self.mask.key_ranges(L, S, device)
-        return None if found is None else ranges.complement(found, S)
+        hidden = self.mask.key_ranges(L, S, device)
+        return None if hidden is None else ranges.complement(hidden, S)
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
         return self.mask.part(rows, cols, L, S).__invert__()
@@ -328,11 +334,11 @@ class Not(Mask):
         return (self.mask,)
 
     def __repr__(self) -> str:
-        return f"~{_wrap(self.mask, 3)}"
+        return f"~{_parenthesised(self.mask, 3)}"
 
 
 class Parts(Mask):
-    """Several masks under one: what & | and per_head share."""
+    """A mask made of several masks: base class of &, | and per_head."""
 
     def __init__(self, parts: tuple[Mask, ...]) -> None:
         self.__dict__["parts"] = parts
@@ -358,8 +364,8 @@ class Parts(Mask):
         return next(iter(L), None), next(iter(S), None)
 
     @property
-    def _shows(self) -> int:
-        return max(part._shows for part in self.parts)
+    def _preview_keys(self) -> int:
+        return max(part._preview_keys for part in self.parts)
 
     @property
     def operands(self) -> tuple[Mask, ...]:
@@ -375,82 +381,86 @@ class Parts(Mask):
 
 
 class _Joined(Parts):
-    """& and |: the order of the parts is for the reader alone."""
+    """Base class of & and |. The order of the parts matters only in the repr."""
 
     commutes = True
-    _sign: ClassVar[str]
-    _ends: ClassVar[Verdict]  # the verdict of one part that settles a tile
-    _else: ClassVar[Verdict]  # the verdict when every part says it
+    _operator: ClassVar[str]
+    _decisive: ClassVar[Verdict]  # the verdict of one part that decides the whole tile
+    _otherwise: ClassVar[Verdict]  # the tile's verdict when every part has the other one
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and set(self.parts) == set(other.parts)
 
     def __hash__(self) -> int:
-        return hash((self._sign, frozenset(self.parts)))
+        return hash((self._operator, frozenset(self.parts)))
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
         return reduce(partial(_combine, type(self)), (mask.part(rows, cols, L, S) for mask in self.parts))
 
     def __repr__(self) -> str:
-        return f" {self._sign} ".join(_wrap(part, self._binds) for part in self.parts)
+        return f" {self._operator} ".join(_parenthesised(part, self._precedence) for part in self.parts)
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        open_ = False
+        undecided = False
         for part in self.parts:
-            found = part.covers(r0, r1, c0, c1, L, S)
-            if found == self._ends:
-                return found
-            open_ = open_ or found is None
-        return None if open_ else self._else
+            verdict = part.covers(r0, r1, c0, c1, L, S)
+            if verdict == self._decisive:
+                return verdict
+            undecided = undecided or verdict is None
+        return None if undecided else self._otherwise
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        join = torch.logical_and if self._ends == "none" else torch.logical_or
+        join = torch.logical_and if self._decisive == "none" else torch.logical_or
         undecided = (part for part in self.parts if part.covers(r0, r1, c0, c1, L, S) is None)
         return reduce(join, (part.fill(r0, r1, c0, c1, L, S, device) for part in undecided))
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
-        join = ranges.intersection if self._ends == "none" else ranges.union
-        seen: Tensor | None = None
+        join = ranges.intersection if self._decisive == "none" else ranges.union
+        joined: Tensor | None = None
         for part in self.parts:
-            found = part.key_ranges(L, S, device)
-            if found is None:
+            visible = part.key_ranges(L, S, device)
+            if visible is None:
                 return None
-            seen = found if seen is None else join(seen, found, S)
-            if not ranges.fits(seen.shape[:-2].numel(), seen.shape[-2]):
+            joined = visible if joined is None else join(joined, visible, S)
+            if not ranges.fits(joined.shape[:-2].numel(), joined.shape[-2]):
                 return None
-        return seen
+        return joined
 
 
 class And(_Joined):
-    _binds = 2
-    _sign = "&"
-    _ends, _else = "none", "all"
+    """Visible in every part."""
+
+    _precedence = 2
+    _operator = "&"
+    _decisive, _otherwise = "none", "all"
 
 
 class Or(_Joined):
-    _binds = 1
-    _sign = "|"
-    _ends, _else = "all", "none"
+    """Visible in at least one part."""
+
+    _precedence = 1
+    _operator = "|"
+    _decisive, _otherwise = "all", "none"
 
 
 def _combine(kind: type[_Joined], left: Mask, right: Mask) -> Mask:
-    """Join two masks, flattening a & (b & c) and dropping what cannot matter."""
+    """Join two masks, flattening a & (b & c) and dropping parts that change nothing."""
     full: Mask = Everything()
-    keeps, kills = (full, Not(full)) if kind is And else (Not(full), full)
+    identity, absorbing = (full, Not(full)) if kind is And else (Not(full), full)
     parts: list[Mask] = []
     for mask in (left, right):
         for part in mask.parts if isinstance(mask, kind) else (mask,):
-            if part == kills or part.__invert__() in parts:  # spelled out: a compiled graph cannot trace ~ on an object
-                return kills
-            if part != keeps and part not in parts:
+            if part == absorbing or part.__invert__() in parts:  # spelled out: a compiled graph cannot trace ~ on an object
+                return absorbing
+            if part != identity and part not in parts:
                 parts.append(part)
     if not parts:
-        return keeps
+        return identity
     return parts[0] if len(parts) == 1 else kind(tuple(parts))
 
 
 def everything() -> Mask:
-    """Every query may look at every key; `~everything()` lets no one look.
+    """Every key is visible to every query; `~everything()` hides all of them.
 
     >>> everything().tile(range(4), range(4), 4, 4)
     'all'

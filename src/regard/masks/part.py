@@ -1,4 +1,4 @@
-"""A rectangle of any mask, as a mask of its own: what a block of a longer sequence sees.
+"""A rectangle of any mask, as a mask of its own: for a block of a longer sequence.
 
 L queries and S keys of the whole pattern, l and s of the rectangle.
 """
@@ -13,7 +13,7 @@ from regard.masks.mask import Mask, Verdict
 
 
 class Part(Mask):
-    """rows × cols of the L × S pattern, asked of the whole mask; `Mask.part` of masks that have nothing smaller to offer."""
+    """rows × cols of the L × S pattern, computed by the whole mask: the default of `Mask.part`."""
 
     def __init__(self, whole: Mask, rows: range, cols: range, L: int, S: int) -> None:
         self.whole, self.rows, self.cols, self.length, self.keys = whole, rows, cols, L, S
@@ -39,7 +39,7 @@ class Part(Mask):
         return ranges.merge(ranges.cut(whole[:, :, self.rows.start : self.rows.stop], self.cols), S)
 
     def _shifted(self, r0: int, r1: int, c0: int, c1: int) -> tuple[int, int, int, int]:
-        """A rectangle of this part, counted in the whole."""
+        """A rectangle of this part in the coordinates of the whole."""
         down, across = self.rows.start, self.cols.start
         return r0 + down, r1 + down, c0 + across, c1 + across
 

@@ -1,6 +1,6 @@
-"""Masks that are a few numbers: bands around the diagonal, key intervals, global tokens. No tensors are held.
+"""Masks defined by a few numbers: bands around the diagonal, key intervals, global tokens. They hold no tensors.
 
-B batch, L queries, S keys. With align="end" query i stands at position i + S − L (the queries are the last L of the S), with "start" at i.
+B batch, L queries, S keys. With align="end" query i is at position i + S − L (the queries are the last L of the S), with "start" at i.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from regard.masks.mask import Mask, Verdict
 Align = Literal["end", "start"]
 
 
-def whole_numbers(given: object, what: str, *, least: int = 0, dims: tuple[int, ...] = (1,)) -> Tensor:
-    """An integer tensor from a sequence, array or tensor, or a ValueError naming `what`."""
-    found = given if isinstance(given, Tensor) else torch.as_tensor(given)
-    if found.numel() == 0 and not isinstance(given, Tensor):
-        found = found.long()
-    if found.dtype == torch.bool or found.is_floating_point() or found.is_complex():
-        raise ValueError(f"{what} must be whole numbers, but got {found.dtype}; convert them with .long()")
-    if found.ndim not in dims:
+def integer_tensor(numbers: object, name: str, *, least: int = 0, dims: tuple[int, ...] = (1,)) -> Tensor:
+    """Convert a sequence, array or tensor to a tensor of integers; raise a ValueError with `name` in it if that is impossible."""
+    tensor = numbers if isinstance(numbers, Tensor) else torch.as_tensor(numbers)
+    if tensor.numel() == 0 and not isinstance(numbers, Tensor):
+        tensor = tensor.long()
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        raise ValueError(f"{name} must be whole numbers, but got {tensor.dtype}; convert them with .long()")
+    if tensor.ndim not in dims:
         shapes = " or ".join(f"{n}-D" for n in dims)
-        raise ValueError(f"{what} must be {shapes}, but got shape {tuple(found.shape)}")
-    if found.numel() and int(found.min()) < least:
-        raise ValueError(f"{what} must be at least {least}, but the smallest is {int(found.min())}")
-    return found
+        raise ValueError(f"{name} must be {shapes}, but got shape {tuple(tensor.shape)}")
+    if tensor.numel() and int(tensor.min()) < least:
+        raise ValueError(f"{name} must be at least {least}, but the smallest is {int(tensor.min())}")
+    return tensor
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,15 +44,15 @@ class Band(Mask):
     align: Align
 
     @property
-    def _shows(self) -> int:
+    def _preview_keys(self) -> int:
         return max(12, 3 * (self.left or 0), 3 * (self.right or 0))
 
     def _edges(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> tuple[int, int, int, int]:
-        """Where the band lies in a tile, low ≤ column − row ≤ high, and the least and most column − row can be there."""
-        at = r0 - c0 + (S - L if self.align == "end" else 0)  # the first row's position, counted from the first column
+        """The band inside a tile, low ≤ column − row ≤ high, and the smallest and largest column − row of the tile."""
+        position = r0 - c0 + (S - L if self.align == "end" else 0)  # of the first row, relative to the first column
         lowest, highest = r0 - r1 + 1, c1 - c0 - 1
-        low = lowest if self.left is None else max(at - self.left, lowest)
-        high = highest if self.right is None else min(at + self.right, highest)
+        low = lowest if self.left is None else max(position - self.left, lowest)
+        high = highest if self.right is None else min(position + self.right, highest)
         return low, high, lowest, highest
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
@@ -66,41 +66,41 @@ class Band(Mask):
         return _band(low, high, r1 - r0, c1 - c0, device)
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor:
-        at = torch.arange(L, dtype=torch.int32, device=device) + (S - L if self.align == "end" else 0)
-        far = L + S  # a wider window sees no more, and stays within int32
-        start = torch.zeros_like(at) if self.left is None else (at - min(self.left, far)).clamp(0, S)
-        stop = torch.full_like(at, S) if self.right is None else (at + (min(self.right, far) + 1)).clamp(0, S)
+        position = torch.arange(L, dtype=torch.int32, device=device) + (S - L if self.align == "end" else 0)
+        widest = L + S  # a wider window shows no more keys, and would overflow int32
+        start = torch.zeros_like(position) if self.left is None else (position - min(self.left, widest)).clamp(0, S)
+        stop = torch.full_like(position, S) if self.right is None else (position + (min(self.right, widest) + 1)).clamp(0, S)
         empty = start >= stop
         return torch.stack((start.masked_fill(empty, S), stop.masked_fill(empty, S)), dim=-1).view(1, 1, L, 1, 2)
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
-        shift = rows.start - cols.start + (S - L if self.align == "end" else 0)  # where row 0 stands, counted from column 0
+        shift = rows.start - cols.start + (S - L if self.align == "end" else 0)  # position of row 0, relative to column 0
         return Band(None if self.left is None else self.left - shift, None if self.right is None else self.right + shift, "start")
 
     def __repr__(self) -> str:
-        tail = "" if self.align == "end" else f"align={self.align!r}"
+        align = "" if self.align == "end" else f"align={self.align!r}"
         if self.left is None and self.right == 0:
-            return f"causal({tail})"
-        return f"window({self.left}, {self.right}{tail and ', ' + tail})"
+            return f"causal({align})"
+        return f"window({self.left}, {self.right}{align and ', ' + align})"
 
 
 _bands: dict[tuple[int, int, int, int, torch.device | None], Tensor] = {}
 
 
 def _band(low: int, high: int, n: int, m: int, device: torch.device | None) -> Tensor:
-    """(1, 1, n, m): low ≤ column − row ≤ high. A tiling meets few different ones, so the last few are kept."""
+    """(1, 1, n, m): low ≤ column − row ≤ high. A tiling needs few different ones, so the last 32 are cached."""
     key = (low, high, n, m, device)
-    found = _bands.get(key)
-    if found is not None:
-        return found
-    with torch.inference_mode(False):  # kept tensors must serve training too
-        made = torch.ones((n, m), dtype=torch.bool, device=device)
-        made = (made.tril(high) if high < m - 1 else made).triu(low)[None, None]
-    if n * m <= 1 << 18 and type(made) is Tensor:
+    cached = _bands.get(key)
+    if cached is not None:
+        return cached
+    with torch.inference_mode(False):  # cached tensors must be usable in training too
+        band = torch.ones((n, m), dtype=torch.bool, device=device)
+        band = (band.tril(high) if high < m - 1 else band).triu(low)[None, None]
+    if n * m <= 1 << 18 and type(band) is Tensor:
         if len(_bands) >= 32:
             _bands.pop(next(iter(_bands)), None)
-        _bands[key] = made
-    return made
+        _bands[key] = band
+    return band
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +109,7 @@ class Keys(Mask):
 
     n: tuple[int, ...]  # one per sequence, or one for all
     side: Literal["first", "last"]
-    written: str
+    text: str  # the repr
     exact: bool  # n counts real keys, so it cannot exceed S
 
     @property
@@ -117,7 +117,7 @@ class Keys(Mask):
         return len(self.n), 1
 
     @property
-    def _shows(self) -> int:
+    def _preview_keys(self) -> int:
         return max(12, self._most * 3 // 2)
 
     @cached_property
@@ -137,13 +137,13 @@ class Keys(Mask):
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         if self.exact and self._most > S:
             self.check_size(L, S)
-        near, far = (c0, c1) if self.side == "first" else (S - c1, S - c0)  # distances from the side the keys start at
+        near, far = (c0, c1) if self.side == "first" else (S - c1, S - c0)  # distances from the side that n counts from
         if near >= self._most:
             return "none"
         return "all" if far <= self._least else None
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        return self._remember(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
+        return self._cached(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
 
     def _flags(self, S: int, device: torch.device | None) -> Tensor:
         spans = self.key_ranges(1, S, device)[:, :, :, 0]
@@ -164,22 +164,22 @@ class Keys(Mask):
         return Keys(n, self.side, f"{self!r} from {cols.start}", exact=False)
 
     def __repr__(self) -> str:
-        return self.written
+        return self.text
 
 
 @dataclass(frozen=True, repr=False)
 class GlobalTokens(Mask):
-    """Positions that see everything and that everyone sees."""
+    """Positions that see every key and are visible to every query."""
 
     positions: tuple[tuple[int, ...], ...]  # one sorted tuple per sequence, or one for all
-    flat: bool  # given as one list for every sequence
+    flat: bool  # built from one list for all sequences
 
     @property
     def lead(self) -> tuple[int, int]:
         return len(self.positions), 1
 
     @property
-    def _shows(self) -> int:
+    def _preview_keys(self) -> int:
         return max(12, self._some[-1] + 4 if self._some else 0)
 
     @cached_property
@@ -209,10 +209,10 @@ class GlobalTokens(Mask):
         return None
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        keys, queries = self._remember(("flags", L, S, device), lambda: self._flags(L, S, device))
+        keys, queries = self._cached(("flags", L, S, device), lambda: self._flags(L, S, device))
         keys, queries = keys[..., c0:c1], queries[..., r0:r1, :]
         if not self._count(r0 + S - L, r1 + S - L):
-            return keys  # every row the same: it broadcasts
+            return keys  # the same for every row: it broadcasts
         return queries | keys if self._count(c0, c1) else queries
 
     def _count(self, first: int, last: int) -> int:
@@ -222,7 +222,7 @@ class GlobalTokens(Mask):
     def _flags(self, L: int, S: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
         """Which keys (B, 1, 1, S) and which queries (B, 1, L, 1) are global."""
         flags = torch.zeros((len(self.positions), max(L, S)), dtype=torch.bool)
-        before = max(L - S, 0)  # queries that stand before position 0
+        before = max(L - S, 0)  # queries before position 0
         for row, positions in zip(flags, self.positions, strict=True):
             row[[p + before for p in positions]] = True
         flags = flags.to(device) if device is not None else flags
@@ -231,15 +231,15 @@ class GlobalTokens(Mask):
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         self.check_size(L, S)
         keys, queries = self._flags(L, S, device)
-        each = ranges.runs(keys)  # (B, 1, 1, R, 2)
-        if each is None:
+        global_keys = ranges.runs(keys)  # (B, 1, 1, R, 2)
+        if global_keys is None:
             return None
-        whole = torch.full_like(each, S)
-        whole[..., 0, 0] = 0
-        return torch.where(queries[..., None], whole, each)
+        all_keys = torch.full_like(global_keys, S)
+        all_keys[..., 0, 0] = 0
+        return torch.where(queries[..., None], all_keys, global_keys)
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
-        """Rows that see everything, or columns that every row sees: flags as long as the rectangle's sides."""
+        """Global keys as visible columns, global queries as fully visible rows, of this rectangle only."""
         from regard.masks.stored import KeepKeys, from_spans
 
         first = rows.start + S - L
@@ -256,8 +256,8 @@ class GlobalTokens(Mask):
     def __repr__(self) -> str:
         if self.flat:
             return f"global_tokens({list(self.positions[0])})"
-        most = max(map(len, self.positions), default=0)
-        return f"global_tokens({[list(row) + [-1] * (most - len(row)) for row in self.positions]})"
+        slots = max(map(len, self.positions), default=0)
+        return f"global_tokens({[list(row) + [-1] * (slots - len(row)) for row in self.positions]})"
 
 
 def _aligned(align: str) -> Align:
@@ -266,14 +266,14 @@ def _aligned(align: str) -> Align:
     return "end" if align == "end" else "start"
 
 
-# Masks do not change, so everyone who asks for a triangle shares one, and with it the ranges it remembers.
+# Masks are immutable, so all callers share one causal mask and the ranges cached in it.
 _CAUSAL: dict[Align, Band] = {"end": Band(None, 0, "end"), "start": Band(None, 0, "start")}
 
 
 def causal(align: Align = "end") -> Mask:
-    """A query sees itself and what came before: key j ≤ i + S − L with align="end", j ≤ i with "start".
+    """Causal mask: query i sees keys j ≤ i + S − L with align="end", j ≤ i with "start".
 
-    The two differ only when L ≠ S: a decoder with cached keys wants "end"; torch's `is_causal=True` is "start".
+    The two differ only when L ≠ S: use "end" for a decoder with cached keys; torch's `is_causal=True` is "start".
 
     >>> causal().dense(2, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 1]]
@@ -284,18 +284,18 @@ def causal(align: Align = "end") -> Mask:
 
 
 def window(left: int | None, right: int | None, align: Align = "end") -> Mask:
-    """A query sees keys from `left` positions before its own to `right` after it; None is unbounded on that side.
+    """Sliding window: a query sees keys from `left` positions before its own to `right` after it; None is unbounded on that side.
 
     >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
-    for name, given in (("left", left), ("right", right)):
-        if given is None:
+    for name, bound in (("left", left), ("right", right)):
+        if bound is None:
             continue
-        if isinstance(given, bool) or not isinstance(given, int):
-            raise ValueError(f"window {name} is {given!r}; pass a whole number of positions, or None for no bound")
-        if given < 0:
-            raise ValueError(f"window {name} is {given}; pass a number of positions ≥ 0, or None for no bound")
+        if isinstance(bound, bool) or not isinstance(bound, int):
+            raise ValueError(f"window {name} is {bound!r}; pass a whole number of positions, or None for no bound")
+        if bound < 0:
+            raise ValueError(f"window {name} is {bound}; pass a number of positions ≥ 0, or None for no bound")
     return Band(left, right, _aligned(align))
 
 
@@ -306,25 +306,25 @@ def prefix(n: int | Sequence[int] | Tensor) -> Mask:
     [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
     """
     if isinstance(n, int) and not isinstance(n, bool):
-        counts, text = whole_numbers([n], "prefix"), str(n)
+        counts, text = integer_tensor([n], "prefix"), str(n)
     else:
-        found = whole_numbers(n, "prefix", dims=(0, 1))
-        counts, text = found.reshape(-1), str(found.tolist())
+        counts = integer_tensor(n, "prefix", dims=(0, 1))
+        counts, text = counts.reshape(-1), str(counts.tolist())
     return Keys(tuple(counts.tolist()), "first", f"prefix({text})", exact=False)
 
 
 def global_tokens(ids: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Mask:
-    """These positions see every key, and every query sees them (Longformer, arXiv:2004.05150 §3.1).
+    """Global tokens: these positions see every key, and are visible to every query (Longformer, arXiv:2004.05150 §3.1).
 
-    ids: positions (G,), or (B, G) per sequence with −1 for unused slots. Query i stands at position i + S − L.
+    ids: positions (G,), or (B, G) per sequence with −1 for unused slots. Query i is at position i + S − L.
 
     >>> global_tokens([1]).dense(3, 3)[0, 0].int().tolist()
     [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
     """
-    found = whole_numbers(ids, "global_tokens positions", least=-1, dims=(1, 2))
-    if found.ndim == 1 and found.numel() and int(found.min()) < 0:
+    positions = integer_tensor(ids, "global_tokens positions", least=-1, dims=(1, 2))
+    if positions.ndim == 1 and positions.numel() and int(positions.min()) < 0:
         raise ValueError(
-            f"global_tokens got position {int(found.min())}; positions count from 0 (−1 only fills up rows of a (B, G) tensor)"
+            f"global_tokens got position {int(positions.min())}; positions count from 0 (−1 only fills up rows of a (B, G) tensor)"
         )
-    rows = found.tolist() if found.ndim == 2 else [found.tolist()]
-    return GlobalTokens(tuple(tuple(sorted({p for p in row if p >= 0})) for row in rows), flat=found.ndim == 1)
+    rows = positions.tolist() if positions.ndim == 2 else [positions.tolist()]
+    return GlobalTokens(tuple(tuple(sorted({p for p in row if p >= 0})) for row in rows), flat=positions.ndim == 1)

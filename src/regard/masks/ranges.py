@@ -1,7 +1,7 @@
 """Arithmetic on sets of keys written as sorted, disjoint, half-open ranges.
 
-A set is the last two axes of an int32 tensor (..., R, 2) of [start, stop); unused slots are [S, S) and stand at the end.
-Everything is vectorised over the leading axes, and nothing here is larger than (rows × R).
+A set is the last two axes of an int32 tensor (..., R, 2) of [start, stop); unused slots are [S, S) and come last.
+Everything is vectorised over the leading axes, and no tensor here is larger than (rows × R).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 MAX_SPANS = 64
-"""The most ranges a row may need before `Mask.spans` gives up."""
+"""`Mask.spans` returns None when a row needs more ranges than this."""
 
 
 def fits(rows: int, width: int) -> bool:
-    """Whether so many ranges a row are worth holding. Beyond MAX_SPANS only while small, since `&` may bring an operand back under it."""
+    """Whether to keep `width` ranges a row. Above MAX_SPANS only while small, since `&` may bring the number down again."""
     return width <= MAX_SPANS or (width <= 4 * MAX_SPANS and rows * width <= 1 << 20)
 
 
 def _trim(start: Tensor, stop: Tensor, S: int) -> Tensor:
-    """Drop the slots no row uses (one always stays)."""
+    """Drop the slots that no row uses; at least one stays."""
     used = int((start < S).sum(-1).max()) if start.numel() else 1
     width = max(1, used)
     return torch.stack((start[..., :width], stop[..., :width]), dim=-1).to(torch.int32)
@@ -35,7 +35,7 @@ def _compact(start: Tensor, stop: Tensor, S: int) -> Tensor:
 
 
 def merge(spans: Tensor, S: int) -> Tensor:
-    """Any ranges, overlapping and in any order → the sorted disjoint ranges of their union.
+    """The union of any ranges, overlapping and in any order, as sorted disjoint ranges.
 
     >>> merge(torch.tensor([[5, 7], [0, 2], [1, 3]]), 9).tolist()
     [[0, 3], [5, 7]]
@@ -86,7 +86,7 @@ def intersection(a: Tensor, b: Tensor, S: int) -> Tensor:
 
 
 def runs(keep: Tensor) -> Tensor | None:
-    """The runs of True along the last axis of a bool tensor (..., S); None when that is too many.
+    """The runs of True along the last axis of a bool tensor (..., S), as ranges; None when there are too many.
 
     >>> runs(torch.tensor([True, True, False, True])).tolist()
     [[0, 2], [3, 4]]
@@ -109,7 +109,7 @@ def runs(keep: Tensor) -> Tensor | None:
 
 
 def cut(spans: Tensor, keys: range) -> Tensor:
-    """Ranges counted from the first of `keys`, and within them; what lies outside becomes empty.
+    """Ranges restricted to `keys` and counted from its first; ranges outside become empty.
 
     >>> cut(torch.tensor([[0, 2], [5, 9]]), range(1, 7)).tolist()
     [[0, 1], [4, 6]]
@@ -124,7 +124,7 @@ def paint(spans: Tensor, first: int, last: int) -> Tensor:
     [True, False, True, False]
     """
     keys = torch.arange(first, last, dtype=torch.int32, device=spans.device)
-    seen = torch.zeros((*spans.shape[:-2], last - first), dtype=torch.bool, device=spans.device)
+    visible = torch.zeros((*spans.shape[:-2], last - first), dtype=torch.bool, device=spans.device)
     for span in spans.unbind(-2):  # (..., 2), one slot at a time: a slot axis beside the keys would be R times larger
-        seen |= (span[..., :1] <= keys) & (keys < span[..., 1:])
-    return seen
+        visible |= (span[..., :1] <= keys) & (keys < span[..., 1:])
+    return visible

@@ -1,7 +1,7 @@
 """Masks that hold a tensor: padding, block layouts, ranges and dense patterns. They are equal only to themselves.
 
-B batch, h heads, L queries, S keys. The tensors are not copied: do not write to them afterwards. What a tile needs to know about them is
-read to the host once and kept, so that asking for a tile never waits for a device.
+B batch, h heads, L queries, S keys. The tensors are not copied: do not write to them afterwards. Which rectangles are all visible or all
+hidden is read to the host once, so that `covers` never waits for a device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.masks import ranges
 from regard.masks.mask import Mask, Size, Verdict
-from regard.masks.patterns import Keys, whole_numbers
+from regard.masks.patterns import Keys, integer_tensor
 
 
 class Stored(Mask):
@@ -36,11 +36,14 @@ class Stored(Mask):
     def _on(self, tensor: Tensor, device: torch.device | None) -> Tensor:
         if device is None or tensor.device == device:
             return tensor
-        return self._remember(("moved", id(tensor), device), lambda: tensor.to(device))
+        return self._cached(("moved", id(tensor), device), lambda: tensor.to(device))
 
 
-class Rectangles:
-    """Verdicts on rectangles of a pattern cut into blocks, by summed-area tables of blocks that hold anything and blocks that are full."""
+class BlockCounts:
+    """Summed-area tables over the blocks of a pattern, which decide whether a rectangle is all visible or all hidden.
+
+    some, full: bool (block rows, block columns), whether any pair and whether every pair of a block is visible.
+    """
 
     def __init__(self, some: NDArray[np.bool_], full: NDArray[np.bool_], block: int) -> None:
         self.block = block
@@ -103,7 +106,7 @@ class KeepKeys(Stored):
         return KeepKeys(self.tensor[:, cols.start : cols.stop])
 
     def pattern(self, L: int) -> Tensor:
-        return self.tensor[:, None, None].expand(-1, -1, L, -1)  # the same for every row
+        return self.tensor[:, None, None].expand(-1, -1, L, -1)
 
     def __repr__(self) -> str:
         return f"padding(<bool {self.tensor.shape[0]}×{self.tensor.shape[1]}>)"
@@ -111,7 +114,7 @@ class KeepKeys(Stored):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Dense(Stored):
-    """A pattern written out, bool (B|1, h|1, L, S)."""
+    """An explicit pattern, bool (B|1, h|1, L, S)."""
 
     tensor: Tensor
 
@@ -128,16 +131,16 @@ class Dense(Stored):
             raise ValueError(f"{self!r} is {self.size[0]} queries × {self.size[1]} keys but the inputs are {L} × {S}; slice or rebuild it")
 
     @cached_property
-    def _blocks(self) -> Rectangles:
+    def _blocks(self) -> BlockCounts:
         block = 32
-        (L, S), at = self.size, self.tensor.flatten(0, 1)
-        some, full = at.any(0), at.all(0)
+        (L, S), patterns = self.size, self.tensor.flatten(0, 1)  # (B · h, L, S)
+        some, full = patterns.any(0), patterns.all(0)
         down, across = -L % block, -S % block
         pad = torch.nn.functional.pad
-        cut = (-(-L // block), block, -(-S // block), block)
-        some = pad(some, (0, across, 0, down)).view(cut).any(3).any(1)
-        full = pad(full, (0, across, 0, down), value=True).view(cut).all(3).all(1)
-        return Rectangles(some.numpy(force=True), full.numpy(force=True), block)
+        blocked = (-(-L // block), block, -(-S // block), block)
+        some = pad(some, (0, across, 0, down)).view(blocked).any(3).any(1)
+        full = pad(full, (0, across, 0, down), value=True).view(blocked).all(3).all(1)
+        return BlockCounts(some.numpy(force=True), full.numpy(force=True), block)
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         self.check_size(L, S)
@@ -184,8 +187,8 @@ class BlockSparse(Stored):
             )
 
     @cached_property
-    def _blocks(self) -> Rectangles:
-        return Rectangles(self.tensor.any(0).numpy(force=True), self.tensor.all(0).numpy(force=True), self.block)
+    def _blocks(self) -> BlockCounts:
+        return BlockCounts(self.tensor.any(0).numpy(force=True), self.tensor.all(0).numpy(force=True), self.block)
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         self.check_size(L, S)
@@ -193,23 +196,23 @@ class BlockSparse(Stored):
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
         block = self.block
-        found = self._on(self.tensor, device)[:, r0 // block : (r1 - 1) // block + 1, c0 // block : (c1 - 1) // block + 1]
-        if found.shape[1] > 1:  # within one block all rows are the same and broadcast
-            found = found.repeat_interleave(block, 1)[:, r0 % block :][:, : r1 - r0]
-        if found.shape[2] > 1:
-            found = found.repeat_interleave(block, 2)[:, :, c0 % block :][:, :, : c1 - c0]
-        return found[None]
+        visible = self._on(self.tensor, device)[:, r0 // block : (r1 - 1) // block + 1, c0 // block : (c1 - 1) // block + 1]
+        if visible.shape[1] > 1:  # within one block all rows are the same and broadcast
+            visible = visible.repeat_interleave(block, 1)[:, r0 % block :][:, : r1 - r0]
+        if visible.shape[2] > 1:
+            visible = visible.repeat_interleave(block, 2)[:, :, c0 % block :][:, :, : c1 - c0]
+        return visible[None]
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         self.check_size(L, S)
-        found = ranges.runs(self._on(self.tensor, device))  # (h, block rows, R, 2) counted in blocks
-        if found is None or not ranges.fits(found.shape[0] * L, found.shape[2]):
+        runs = ranges.runs(self._on(self.tensor, device))  # (h, block rows, R, 2) counted in blocks
+        if runs is None or not ranges.fits(runs.shape[0] * L, runs.shape[2]):
             return None
-        found = (found * self.block).clamp(max=S)
-        return found[:, torch.arange(L, device=found.device) // self.block][None]
+        runs = (runs * self.block).clamp(max=S)
+        return runs[:, torch.arange(L, device=runs.device) // self.block][None]
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
-        """The ranges of the blocks these rows lie in, where a row needs few."""
+        """The key ranges of these rows, unless a row needs too many."""
         first, last = rows.start // self.block, (rows.stop - 1) // self.block + 1
         runs = ranges.runs(self.tensor[:, first:last])  # (h, block rows, R, 2) counted in blocks
         if runs is None:
@@ -223,7 +226,7 @@ class BlockSparse(Stored):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Spans(Stored):
-    """The ranges themselves, (B|1, h|1, L, R, 2), merged; unused slots end past any key."""
+    """Key ranges, (B|1, h|1, L, R, 2), sorted and disjoint; unused slots lie past any key."""
 
     tensor: Tensor
     last: int  # the largest stop of a range that is not empty
@@ -237,7 +240,7 @@ class Spans(Stored):
         return self.tensor.shape[2], None
 
     @property
-    def _shows(self) -> int:
+    def _preview_keys(self) -> int:
         return max(1, self.last)
 
     def check_size(self, L: int, S: int) -> None:
@@ -271,17 +274,17 @@ class Spans(Stored):
         return f"from_spans(<{'×'.join(map(str, self.tensor.shape))}>)"
 
 
-def _flags(given: object, what: str) -> Tensor:
-    found = given if isinstance(given, Tensor) else torch.as_tensor(given)
-    if found.dtype != torch.bool:
+def _bool_tensor(flags: object, name: str) -> Tensor:
+    tensor = flags if isinstance(flags, Tensor) else torch.as_tensor(flags)
+    if tensor.dtype != torch.bool:
         raise ValueError(
-            f"{what} must be bool with True = may look, but got {found.dtype}; compare it (mask > 0), or use from_sdpa for floats"
+            f"{name} must be bool with True = visible, but got {tensor.dtype}; compare it (mask > 0), or use from_sdpa for floats"
         )
-    return found
+    return tensor
 
 
 def padding(lengths: Sequence[int] | Tensor, side: Literal["right", "left"] = "right") -> Mask:
-    """No query sees padding keys. Padded queries still look; what they return is for the caller to ignore.
+    """Hide padding keys from every query. Padding queries still attend; ignore their output.
 
     lengths: how many keys of each sequence are real (B,), with the padding on the given `side`; or a bool (B, S), True where real.
 
@@ -292,66 +295,65 @@ def padding(lengths: Sequence[int] | Tensor, side: Literal["right", "left"] = "r
     """
     if side not in ("right", "left"):
         raise ValueError(f"padding side is {side!r}; pass 'right' or 'left'")
-    found = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
-    if found.dtype == torch.bool:
-        if found.ndim != 2:
-            raise ValueError(f"a bool padding mask must be (B, S), but got shape {tuple(found.shape)}; add the missing axis with [None]")
-        return KeepKeys(found)
-    if found.ndim == 2:
+    tensor = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
+    if tensor.dtype == torch.bool:
+        if tensor.ndim != 2:
+            raise ValueError(f"a bool padding mask must be (B, S), but got shape {tuple(tensor.shape)}; add the missing axis with [None]")
+        return KeepKeys(tensor)
+    if tensor.ndim == 2:
         raise ValueError(
-            f"padding lengths must be (B,), but got shape {tuple(found.shape)}; a 0/1 mask (B, S) goes through from_hf or .bool()"
+            f"padding lengths must be (B,), but got shape {tuple(tensor.shape)}; a 0/1 mask (B, S) goes through from_hf or .bool()"
         )
-    counts = tuple(whole_numbers(lengths, "padding lengths").tolist())
+    counts = tuple(integer_tensor(lengths, "padding lengths").tolist())
     text = f"padding({list(counts)})" if side == "right" else f"padding({list(counts)}, side='left')"
     return Keys(counts, "first" if side == "right" else "last", text, exact=True)
 
 
 def dense(pattern: Tensor) -> Mask:
-    """A pattern written out: bool (L, S), (B, L, S) or (B|1, h|1, L, S). It is not copied.
+    """A mask from an explicit bool pattern, True = visible: (L, S), (B, L, S) or (B|1, h|1, L, S). It is not copied.
 
     >>> dense(torch.tensor([[True, False], [True, True]])).draw(2, 2)
     '██··\\n████'
     """
-    found = _flags(pattern, "a dense mask")
-    if found.ndim not in (2, 3, 4):
-        raise ValueError(f"a dense mask must be (L, S), (B, L, S) or (B, h, L, S), but got shape {tuple(found.shape)}")
-    return Dense(found[None, None] if found.ndim == 2 else found[:, None] if found.ndim == 3 else found)
+    pattern = _bool_tensor(pattern, "a dense mask")
+    if pattern.ndim not in (2, 3, 4):
+        raise ValueError(f"a dense mask must be (L, S), (B, L, S) or (B, h, L, S), but got shape {tuple(pattern.shape)}")
+    return Dense(pattern[None, None] if pattern.ndim == 2 else pattern[:, None] if pattern.ndim == 3 else pattern)
 
 
 def block_sparse(layout: Tensor, block: int) -> Mask:
-    """Square blocks of the pattern switched on or off (Sparse Transformers, arXiv:1904.10509).
+    """Block-sparse mask: square blocks of the pattern are visible or hidden as a whole (Sparse Transformers, arXiv:1904.10509).
 
     layout: bool (block rows, block columns), or (h, block rows, block columns), ⌈L/block⌉ × ⌈S/block⌉ counted from the start.
 
     >>> block_sparse(torch.eye(2, dtype=torch.bool), 2).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
-    found = _flags(layout, "a block layout")
-    if found.ndim not in (2, 3):
+    layout = _bool_tensor(layout, "a block layout")
+    if layout.ndim not in (2, 3):
         raise ValueError(
-            f"a block layout must be (block rows, block columns), with heads in front if they differ, but got {tuple(found.shape)}"
+            f"a block layout must be (block rows, block columns), with heads in front if they differ, but got {tuple(layout.shape)}"
         )
     if isinstance(block, bool) or not isinstance(block, int) or block < 1:
         raise ValueError(f"block is {block!r}; pass the side of a block, a whole number ≥ 1")
-    return BlockSparse(found[None] if found.ndim == 2 else found, block)
+    return BlockSparse(layout[None] if layout.ndim == 2 else layout, block)
 
 
 def from_spans(spans: Tensor) -> Mask:
-    """The ranges each query sees, as `Mask.spans` gives them: whole numbers (L, R, 2) or (B|1, h|1, L, R, 2), half-open [start, stop).
+    """A mask from the key ranges visible to each query: whole numbers (L, R, 2) or (B|1, h|1, L, R, 2), half-open [start, stop).
 
-    They may overlap and come in any order; start ≥ stop is an unused slot.
+    The form `Mask.spans` returns. Ranges may overlap and come in any order; start ≥ stop is an unused slot.
 
     >>> from_spans(torch.tensor([[[0, 1]], [[0, 2]]])).dense(2, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0]]
     """
-    found = whole_numbers(spans, "spans", dims=(3, 5)).long()
-    if found.shape[-1] != 2:
-        raise ValueError(f"spans must end in an axis of 2, [start, stop), but got shape {tuple(found.shape)}")
-    found = found[None, None] if found.ndim == 3 else found
-    stops = found[..., 1][found[..., 0] < found[..., 1]]
+    spans = integer_tensor(spans, "spans", dims=(3, 5)).long()
+    if spans.shape[-1] != 2:
+        raise ValueError(f"spans must end in an axis of 2, [start, stop), but got shape {tuple(spans.shape)}")
+    spans = spans[None, None] if spans.ndim == 3 else spans
+    stops = spans[..., 1][spans[..., 0] < spans[..., 1]]
     last = int(stops.max()) if stops.numel() else 0
-    if not found.shape[-2]:
-        found = found.new_zeros((*found.shape[:-2], 1, 2))
+    if not spans.shape[-2]:
+        spans = spans.new_zeros((*spans.shape[:-2], 1, 2))
     beyond = 2**31 - 1
-    merged = ranges.merge(found, beyond)
-    return Spans(merged, last)
+    return Spans(ranges.merge(spans, beyond), last)

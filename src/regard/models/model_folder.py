@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from regard.files import write_text, write_whole
+from regard.files import write_atomic, write_text
 from regard.layers.positions import Rotary
 from regard.models.bert import Bert, BertClassifier, BertConfig
 from regard.models.gpt import Gpt, GptConfig
@@ -116,7 +116,7 @@ def save_folder(model: nn.Module, path: str | Path) -> None:
     if isinstance(model, BertClassifier):
         content |= {"classes": model.output.out_features, "dropout": model.dropout}
     state = {name: tensor.detach().contiguous() for name, tensor in _unique_tensors(model).items()}
-    write_whole(folder / _WEIGHTS, lambda draft: save_file(state, draft, metadata={"format": "pt"}))
+    write_atomic(folder / _WEIGHTS, lambda draft: save_file(state, draft, metadata={"format": "pt"}))
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     write_text(folder / _CONFIG, text)
 

@@ -1,9 +1,9 @@
-"""Attention beyond one process: the sequence on several ranks, keys and values travelling between them.
+"""Ring attention: one sequence sharded over several ranks, which exchange keys and values.
 
     torchrun --nproc-per-node 4 your_program.py
 
-Every rank holds a part of the positions (`shard`), calls `attend` with it, and gets the output of its own queries, exactly as if one
-process had seen everything. Runs on gloo (CPU) and is written for nccl.
+Every rank holds a part of the positions (`shard`), calls `attend` with it, and gets the output of its own queries, as if one
+process had computed the whole. Tested on gloo (CPU); written for nccl as well.
 """
 
 from .attention import attend, observe

@@ -1,4 +1,4 @@
-"""attend and observe for a sequence whose positions lie on several ranks: the entry points of ring attention.
+"""attend and observe for a sequence sharded over several ranks: the entry points of ring attention.
 
 Axes: B batch, h heads, N positions of the whole sequence, n of this rank's, d width, dv value width.
 """
@@ -25,11 +25,11 @@ from .layout import Kind
 from .reading import read
 from .ring import Autograd, Ring
 
-TIMEOUT = 300.0  # seconds a rank waits for another before it says so
+TIMEOUT = 300.0  # seconds a rank waits for another before it raises RingError
 
 
 class RingOptions(TypedDict, total=False):
-    """How a ring is run: the keyword arguments every sharded call takes."""
+    """The keyword arguments of every sharded call: how the ring is run."""
 
     group: dist.ProcessGroup | None
     layout: Kind
@@ -58,15 +58,15 @@ RING_DEFAULTS: RingObserveOptions = {
 
 @with_options(RingAttendOptions, RING_DEFAULTS)
 def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingAttendOptions]) -> Tensor:
-    """`regard.attend` of a whole sequence, called on every rank of `group` with that rank's part: (…, n, dv).
+    """Compute `regard.attend` of a sharded sequence; call it on every rank of `group` with that rank's part: (…, n, dv).
 
-    query (…, h, n, d), key (…, k, m, d), value (…, k, m, dv) as `regard.parallel.shard(x, -2)` deals them out. ``mask`` and a bias object
-    describe the whole sequence; a bias tensor is (…, this rank's queries or 1, all keys or 1). Gradients are exact: keys and values
-    collect them from all ranks; of what every rank holds alike (score, bias, temperature, sinks) each rank gets its own share, to be
-    summed as DDP does. Every rank must call, and must call backward.
+    query (…, h, n, d), key (…, k, m, d), value (…, k, m, dv) as returned by `regard.parallel.shard(x, -2)`. ``mask`` and a `Bias`
+    describe the whole sequence; a bias tensor is (…, this rank's queries or 1, all keys or 1). Gradients are exact: those of keys and
+    values are summed over all ranks; of replicated tensors (score, bias, temperature, sinks) each rank gets its share, to be summed as
+    by DDP. Every rank must call, and must call backward.
 
-    ``check`` compares the calls in one small all-gather first; without it every rank must hold an equal share. A rank that does not
-    answer within ``timeout`` seconds raises `RingError`. Memory beside the inputs is O(n).
+    ``check`` first compares the calls of all ranks in one small all-gather; without it all ranks must hold equal shares. A rank that
+    does not answer within ``timeout`` seconds raises `RingError`. Memory beside the inputs is O(n).
 
     >>> q = torch.randn(1, 4, 8, 16)
     >>> attend(q, q, q).shape  # without torch.distributed: a ring of one
@@ -78,7 +78,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingAtte
 
 @with_options(RingObserveOptions, RING_DEFAULTS)
 def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObserveOptions]) -> Attended:
-    """:func:`attend`, with the lse of this rank's queries, and the readings of the whole sequence, the same on every rank.
+    """Compute :func:`attend`, and also return the lse of this rank's queries and the readings of the whole sequence, on every rank.
 
     >>> from regard import Entropy
     >>> q = torch.zeros(1, 1, 4, 8)
@@ -93,12 +93,12 @@ def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObs
     output, lse = run(ring)
     results = read(ring, readings, lse.detach()) if readings else {}
     restore = ring.request.restore
-    shown = {name: restore(result) for name, result in results.items()}
-    return Attended(ring.request.restore_output(output), restore(lse), readings=shown, plan=plan(ring))
+    restored = {name: restore(result) for name, result in results.items()}
+    return Attended(ring.request.restore_output(output), restore(lse), readings=restored, plan=plan(ring))
 
 
 def run(ring: Ring) -> tuple[Tensor, Tensor]:
-    """Output and lse of this rank's queries, differentiable if asked for."""
+    """Output and lse of this rank's queries; differentiable if a gradient is needed."""
     inputs = ring.inputs()
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs):
         results: tuple[Tensor, Tensor] = Autograd.apply(ring, *inputs)  # type: ignore[no-untyped-call]
@@ -108,38 +108,38 @@ def run(ring: Ring) -> tuple[Tensor, Tensor]:
 
 
 def plan(ring: Ring) -> Plan:
-    """What a ring does, in the form `regard.explain` gives."""
+    """The plan of a ring, as `regard.explain` returns for one process."""
     ranks, request = ring.exchange.ranks, ring.request
-    steps = sum(ring.wanted(ring.exchange.rank, other) for other in range(ranks))
+    steps = sum(ring.needs(ring.exchange.rank, other) for other in range(ranks))
     reason = f"{ranks} ranks, {ring.keys.kind}: this one attends to {steps} of {ranks} blocks of keys"
     B, h, n, _ = request.sizes
     wide = accumulator(request.query.dtype).itemsize
-    most_keys = max((ring.keys.size(rank) for rank in range(ranks)), default=0)
-    held = most_keys * B * request.key.shape[1] * (request.key.shape[3] + request.value.shape[3])
-    total = B * h * n * (2 * request.value.shape[3] + 2) * wide + (2 if ranks > 1 else 0) * held * request.key.element_size()
+    max_keys = max((ring.keys.size(rank) for rank in range(ranks)), default=0)
+    block = max_keys * B * request.key.shape[1] * (request.key.shape[3] + request.value.shape[3])
+    total = B * h * n * (2 * request.value.shape[3] + 2) * wide + (2 if ranks > 1 else 0) * block * request.key.element_size()
     if request.needs_grad:
-        total += wide * (request.query.numel() + (4 if ranks > 1 else 1) * held)
+        total += wide * (request.query.numel() + (4 if ranks > 1 else 1) * block)
     return Plan("ring", reason, {}, total)
 
 
 def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObserveOptions]) -> Ring:
-    """Check this rank's own call, compare it with the others', and lay out the work."""
-    given: dict[str, Any] = {**RING_DEFAULTS, **options}
-    score, mask, bias, choice = given["score"], given["mask"], given["bias"], given["choice"]
+    """Validate this rank's call, compare it with the other ranks' calls, and build the ring."""
+    arguments: dict[str, Any] = {**RING_DEFAULTS, **options}
+    score, mask, bias, choice = arguments["score"], arguments["mask"], arguments["bias"], arguments["choice"]
     check_score(score)
     if type(choice) is not Softmax:
         raise ValueError(
-            f"{type(choice).__name__} cannot be merged block by block; a ring needs Softmax (gather the keys and use regard.attend)"
+            f"{type(choice).__name__} cannot be merged block by block; a ring needs Softmax (or unshard the keys and use regard.attend)"
         )
     if mask is not None and not isinstance(mask, Mask):
         raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask of the whole sequence")
-    own = {name: given[name] for name in given.keys() - {"mask", "bias", "readings"} - RingOptions.__annotations__.keys()}
-    request = Request.of(query, key, value, **{**own, "score": _LoweredKeyByKey(score)}, wants_lse=True)
+    local = {name: arguments[name] for name in arguments.keys() - {"mask", "bias", "readings"} - RingOptions.__annotations__.keys()}
+    request = Request.of(query, key, value, **{**local, "score": _LoweredKeyByKey(score)}, needs_lse=True)
     if request.score is not None:
         request.score = score.inner if isinstance(score, Prepared) else score
-    exchange = Exchange(given["group"], given["timeout"])
-    known_bias = bias if isinstance(bias, Bias | Tensor) else None
-    queries, keys = check_calls(exchange, request, mask, known_bias, given["readings"], given["layout"], check=given["check"])
+    exchange = Exchange(arguments["group"], arguments["timeout"])
+    valid_bias = bias if isinstance(bias, Bias | Tensor) else None  # anything else is an error of check_bias below
+    queries, keys = check_calls(exchange, request, mask, valid_bias, arguments["readings"], arguments["layout"], check=arguments["check"])
     B, h, n, _ = request.sizes
     if mask is not None:
         mask.check(B, h, queries.length, keys.length)
@@ -147,7 +147,7 @@ def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingO
 
 
 class _LoweredKeyByKey(Score):
-    """A score lowered only where that is done key by key: a Gaussian's centre would be another on every rank."""
+    """A score lowered only where each key is lowered on its own: a Gaussian's centre would differ between ranks."""
 
     def __init__(self, score: Score) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One block against one block, through the library's own kernels: partial output and lse, and its gradients when all is known.
+"""Attention of one block of queries to one block of keys by the library's kernels: partial output and lse, and gradients.
 
 Axes: B batch, h heads, l queries and s keys of the block, dv value width.
 """
@@ -20,7 +20,7 @@ _NATIVE, _STREAMED = Native(), Streamed()
 
 @torch.no_grad()
 def forward(request: Request) -> tuple[Tensor, Tensor]:
-    """softmax over this block's keys alone: output (B, h, l, dv) and lse (B, h, l)."""
+    """Softmax over this block's keys alone: output (B, h, l, dv) and lse (B, h, l)."""
     result = _NATIVE.run(request) if _NATIVE.refuses(request) is None else _STREAMED.run(request)
     assert result.lse is not None
     return result.output, result.lse
@@ -30,19 +30,19 @@ def forward(request: Request) -> tuple[Tensor, Tensor]:
 def backward(
     request: Request, needs: Sequence[bool], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None
 ) -> dict[int, Tensor]:
-    """Gradients of this block's inputs, by their place among `Request.inputs`.
+    """Gradients of this block's inputs, by index in `Request.inputs`.
 
     output and lse are those of the whole row: a weight is exp(z − lse) whichever block its key is in.
     """
-    wanted = {place for place, need in enumerate(needs) if need and place != Input.SINKS}
-    if _NATIVE.refuses(request) is None and not wanted & {Input.BIAS, Input.BETA}:
+    needed = {index for index, need in enumerate(needs) if need and index != Input.SINKS}
+    if _NATIVE.refuses(request) is None and not needed & {Input.BIAS, Input.BETA}:
         grads = _NATIVE.backward(request, output, lse, d_out, d_lse)
     else:
         inputs = request.inputs()
-        asked = tuple(place in wanted for place in range(len(inputs)))
-        streamed = Backward(request, inputs, asked).run(output, lse, lse.new_empty(0), d_out, d_lse, None)
-        grads = {place: grad for place, grad in enumerate(streamed) if grad is not None}
-    return {place: grad for place, grad in grads.items() if place in wanted}
+        streamed = Backward(request, inputs, tuple(index in needed for index in range(len(inputs))))
+        results = streamed.run(output, lse, lse.new_empty(0), d_out, d_lse, None)
+        grads = {index: grad for index, grad in enumerate(results) if grad is not None}
+    return {index: grad for index, grad in grads.items() if index in needed}
 
 
 __all__ = ["backward", "forward"]

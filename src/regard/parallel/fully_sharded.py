@@ -1,4 +1,4 @@
-"""Weights, gradients and optimiser states sharded over the ranks (FSDP): torch's `fully_shard`, and the way to whole tensors.
+"""Shard weights, gradients and optimiser states over the ranks (FSDP), by torch's `fully_shard`, and gather them again.
 
 Zhao et al. 2023, "PyTorch FSDP"; Rajbhandari et al. 2020, "ZeRO", stage 3.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 def shard_parameters(model: nn.Module, device: torch.device) -> None:
-    """Shard a model's parameters over all ranks, in place: each block on its own, so that one at a time is whole, and the rest."""
+    """Shard a model's parameters over all ranks, in place; each block separately, so that only one at a time is gathered."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -29,7 +29,7 @@ def shard_parameters(model: nn.Module, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def gathered(model: nn.Module) -> Iterator[None]:
-    """The model's own parameters whole for a while (blocks gather theirs when they run), so that any of its methods may be called."""
+    """Context manager: gather the parameters outside blocks (blocks gather theirs when they run), so that any method may be called."""
     from torch.distributed.fsdp import FSDPModule
 
     if not isinstance(model, FSDPModule):
@@ -44,7 +44,7 @@ def gathered(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_gradient_sync(model: nn.Module) -> Iterator[None]:
-    """Gradients are accumulated and not exchanged between ranks: for all but the last batch of a step."""
+    """Context manager: accumulate gradients without exchanging them between ranks; for all but the last batch of a step."""
     model.set_requires_gradient_sync(False)  # type: ignore[operator]
     try:
         yield
@@ -53,7 +53,7 @@ def without_gradient_sync(model: nn.Module) -> Iterator[None]:
 
 
 def shard_like(x: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor sharded as another is; unchanged where the other is whole."""
+    """Shard x like another tensor; unchanged where the other is not sharded."""
     if getattr(other, "full_tensor", None) is None:
         return x
     from torch.distributed.tensor import DTensor, distribute_tensor

@@ -1,4 +1,4 @@
-"""Which positions of a sequence each rank holds, and the way there and back.
+"""Which positions of a sequence each rank holds; `shard` and `unshard`.
 
 Axes: N positions of the whole sequence, n of this rank's.
 """
@@ -16,18 +16,18 @@ Kind = Literal["zigzag", "straight"]
 
 
 def place_in(group: dist.ProcessGroup | None) -> tuple[int, int]:
-    """(rank, ranks) in a group; (0, 1) where torch.distributed was not started: one process holds everything."""
+    """(rank, number of ranks) in a group; (0, 1) where torch.distributed is not initialised."""
     if group is None and not (dist.is_available() and dist.is_initialized()):
         return 0, 1
     rank = dist.get_rank(group)
     if rank < 0:
-        raise ValueError("this process does not belong to the group it was given; call only on the group's own ranks")
+        raise ValueError("this process is not a member of the group; call only on the group's own ranks")
     return rank, dist.get_world_size(group)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """N positions dealt to P ranks.
+    """How N positions are divided among P ranks.
 
     "straight": rank r holds the r-th of P pieces. "zigzag": the sequence is cut into 2P pieces and rank r holds the r-th from the
     front and the r-th from the back, so that under a causal mask every rank has the same work.
@@ -47,7 +47,7 @@ class Layout:
             raise ValueError(f"layout is {self.kind!r}; expected one of {', '.join(map(repr, get_args(Kind)))}")
 
     def pieces(self, rank: int) -> tuple[range, ...]:
-        """The runs of positions a rank holds, in the order they lie in its tensors."""
+        """The runs of positions a rank holds, in the order of its tensors."""
         if self.kind == "straight" or self.ranks == 1:
             return (self._piece(rank, self.ranks),)
         return self._piece(rank, 2 * self.ranks), self._piece(2 * self.ranks - 1 - rank, 2 * self.ranks)
@@ -62,15 +62,15 @@ class Layout:
     def part(self, x: Tensor, dim: int, rank: int) -> Tensor:
         """A rank's part of the whole tensor x."""
         if x.shape[dim] != self.length:
-            raise ValueError(f"axis {dim} of {tuple(x.shape)} is not the {self.length} positions this layout deals out")
+            raise ValueError(f"axis {dim} of {tuple(x.shape)} does not have the {self.length} positions of this layout")
         pieces = [x.narrow(dim, piece.start, len(piece)) for piece in self.pieces(rank)]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
 
 
 def shard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None, layout: Kind = "zigzag") -> Tensor:
-    """This rank's part of a tensor that every rank holds whole: (…, N, …) to (…, n, …). Gradients flow back through it.
+    """This rank's part of a tensor that every rank has in full: (…, N, …) to (…, n, …). Differentiable.
 
-    Without torch.distributed one process holds everything:
+    Without torch.distributed there is one rank:
 
     >>> shard(torch.arange(4), 0)
     tensor([0, 1, 2, 3])
@@ -81,7 +81,7 @@ def shard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None, l
 
 @torch.no_grad()
 def unshard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None, layout: Kind = "zigzag") -> Tensor:
-    """The whole tensor, in order, from every rank's part: (…, n, …) to (…, N, …). Detached: for looking, not for training.
+    """The whole tensor, in order, from every rank's part: (…, n, …) to (…, N, …). Detached: not differentiable.
 
     >>> unshard(torch.arange(4), 0)
     tensor([0, 1, 2, 3])
@@ -90,10 +90,10 @@ def unshard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None,
     if ranks == 1:
         return x.detach()
     dim = dim % x.dim()
-    mine = torch.tensor([x.shape[dim]], device=x.device)
-    sizes = [torch.empty_like(mine) for _ in range(ranks)]
-    dist.all_gather(sizes, mine, group=group)
-    counts = [int(size) for size in sizes]
+    size = torch.tensor([x.shape[dim]], device=x.device)
+    sizes = [torch.empty_like(size) for _ in range(ranks)]
+    dist.all_gather(sizes, size, group=group)
+    counts = [int(count) for count in sizes]
     whole = Layout(sum(counts), ranks, layout)
     for other, count in enumerate(counts):
         if count != whole.size(other):
@@ -101,17 +101,17 @@ def unshard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None,
                 f"rank {other} holds {count} positions, but a {layout} layout of {whole.length} over {ranks} ranks gives it "
                 f"{whole.size(other)}; shard with the same layout"
             )
-    # Collectives want equal shapes: pad to the longest, cut afterwards.
+    # Collectives need equal shapes: pad to the longest, cut afterwards.
     padded = x.new_zeros((*x.shape[:dim], max(counts), *x.shape[dim + 1 :]))
     padded.narrow(dim, 0, counts[rank]).copy_(x)
-    found = [torch.empty_like(padded) for _ in range(ranks)]
-    dist.all_gather(found, padded, group=group)
+    parts = [torch.empty_like(padded) for _ in range(ranks)]
+    dist.all_gather(parts, padded, group=group)
     result = x.new_empty((*x.shape[:dim], whole.length, *x.shape[dim + 1 :]))
-    for other, part in enumerate(found):
-        at = 0
+    for other, part in enumerate(parts):
+        start = 0
         for piece in whole.pieces(other):
-            result.narrow(dim, piece.start, len(piece)).copy_(part.narrow(dim, at, len(piece)))
-            at += len(piece)
+            result.narrow(dim, piece.start, len(piece)).copy_(part.narrow(dim, start, len(piece)))
+            start += len(piece)
     return result
 
 

@@ -1,6 +1,6 @@
-"""Readings of a sharded attention: each rank reads its own rows, then the states are merged, so that every rank has the whole.
+"""Readings of a sharded attention: each rank reads its own rows, then the states are merged, and every rank has the result.
 
-The keys travel once more, now that the lse is known; p = exp(z − lse) of a tile is looked at and dropped.
+The keys are exchanged once more, now that the lse is known; p = exp(z − lse) of a tile is computed, read and discarded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .ring import Ring
 
 @torch.no_grad()
 def read(ring: Ring, readings: Sequence[Reading], lse: Tensor) -> dict[str, Any]:
-    """What the readings say of the whole pattern (all queries, all keys, in order), the same on every rank."""
+    """The readings of the whole sequence (all queries, all keys, in order), the same on every rank."""
     request = ring.request
     B, h, _, _ = request.sizes
     dtype = accumulator(request.query.dtype)
@@ -31,43 +31,43 @@ def read(ring: Ring, readings: Sequence[Reading], lse: Tensor) -> dict[str, Any]
         norms = torch.zeros(B, h, ring.keys.length, dtype=dtype, device=request.query.device)
     shape = Shape(B, h, ring.queries.length, ring.keys.length, request.query.device, dtype, norms)
     states = [reading.start(shape) for reading in readings]
-    for other, held in ring.blocks():
-        for rectangle in ring.rectangles(other) if held is not None else ():
-            assert held is not None
-            part = ring.part(rectangle, held)
+    for other, keys in ring.blocks():
+        for rectangle in ring.rectangles(other) if keys is not None else ():
+            assert keys is not None
+            part = ring.part(rectangle, keys)
             tiles = Tiles(part)
             if norms is not None:
                 norms[:, :, rectangle.whole_cols.start : rectangle.whole_cols.stop] = (
                     part.value.to(dtype).norm(dim=-1).repeat_interleave(part.group, 1)
                 )
             for rows in tiles.row_blocks():
-                here = lse[:, :, rectangle.rows][:, :, rows.start : rows.stop]
-                row = Row(here, torch.ones_like(here))
-                down = range(rectangle.whole_rows.start + rows.start, rectangle.whole_rows.start + rows.stop)
+                row_lse = lse[:, :, rectangle.rows][:, :, rows.start : rows.stop]
+                row = Row(row_lse, torch.ones_like(row_lse))
+                whole_rows = range(rectangle.whole_rows.start + rows.start, rectangle.whole_rows.start + rows.stop)
                 for tile in tiles.row(rows):
-                    across = range(rectangle.whole_cols.start + tile.cols.start, rectangle.whole_cols.start + tile.cols.stop)
+                    whole_cols = range(rectangle.whole_cols.start + tile.cols.start, rectangle.whole_cols.start + tile.cols.stop)
                     p = request.choice.weights(tile.z, row)
                     for reading, state in zip(readings, states, strict=True):
-                        reading.add(state, p, tile.z, down, across)
+                        reading.add(state, p, tile.z, whole_rows, whole_cols)
     merged = [_merge(ring.exchange, reading, state) for reading, state in zip(readings, states, strict=True)]
     return {reading.name: reading.finish(state) for reading, state in zip(readings, merged, strict=True)}
 
 
 def _merge(exchange: Exchange, reading: Reading, state: Any) -> Any:
-    """From rank to rank, each adding what it saw, and the whole back to all."""
+    """Merge the states from the first rank to the last, then send the result back to all."""
     rank, last = exchange.rank, exchange.ranks - 1
     if rank:
         before = _like(state)
         exchange.post(rank, (), rank - 1, list(_tensors(before)))[1].wait()
         state = reading.merge(before, state)
-    whole = [x.contiguous() for x in _tensors(state)]
+    merged = [x.contiguous() for x in _tensors(state)]
     if rank < last:
-        exchange.post(rank + 1, whole, rank, ())[0].wait()
+        exchange.post(rank + 1, merged, rank, ())[0].wait()
         state = _like(state)
         exchange.post(rank, (), rank + 1, list(_tensors(state)))[1].wait()
-        whole = list(_tensors(state))
+        merged = list(_tensors(state))
     if rank:
-        exchange.post(rank - 1, whole, rank, ())[0].wait()
+        exchange.post(rank - 1, merged, rank, ())[0].wait()
     return state
 
 
@@ -87,7 +87,7 @@ def _tensors(state: Any) -> Iterator[Tensor]:
 
 
 def _like(state: Any) -> Any:
-    """The same state with room for other tensors."""
+    """A state of the same structure with uninitialised tensors, to receive into."""
     if isinstance(state, Tensor):
         return torch.empty_like(state, memory_format=torch.contiguous_format)
     if isinstance(state, dict):

@@ -1,7 +1,8 @@
-"""Attention over a sharded sequence: every rank's queries meet every rank's keys, block by block, merged by lse.
+"""Ring attention over a sharded sequence: every rank's queries attend to every rank's keys, block by block, merged by lse.
 
-Blocks of keys and values travel while the block before is computed (Liu, Zaharia and Abbeel 2023, "Ring attention with blockwise
-transformers"; zigzag: Brandon et al. 2023, "Striped attention"). Backward, the blocks travel again and their gradients go home.
+The next block of keys and values is exchanged while one is computed (Liu, Zaharia and Abbeel 2023, "Ring attention with blockwise
+transformers"; zigzag: Brandon et al. 2023, "Striped attention"). In the backward pass the blocks are exchanged again, and their gradients
+are sent back.
 
 Axes: B batch, h heads, k key heads, L queries and S keys of the whole sequence, n of this rank's, d width, dv value width.
 """
@@ -24,34 +25,34 @@ from . import block
 from .exchange import Exchange, Posted
 from .layout import Layout
 
-SHORT = 512  # positions; a piece is cut no shorter
+MIN_PIECE = 512  # positions; pieces are not cut shorter
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rectangle:
-    """A piece of this rank's queries against a piece of one rank's keys: where it lies in the whole, and in the two ranks' tensors."""
+    """A run of this rank's queries and a run of one rank's keys."""
 
-    whole_rows: range
+    whole_rows: range  # positions in the whole sequence
     whole_cols: range
-    rows: slice
-    cols: slice
+    rows: slice  # positions in this rank's queries
+    cols: slice  # positions in the other rank's keys
     mask: Mask | None
 
 
 def _runs(layout: Layout, rank: int) -> Iterator[tuple[range, slice]]:
-    """A rank's positions in runs, and where each lies in its tensors. Long ones are cut: a kernel's own room grows with its call."""
-    at = 0
+    """A rank's positions as runs, and the slice of its tensors for each. Long runs are cut to limit the kernels' memory."""
+    start = 0
     for piece in layout.pieces(rank):
-        parts = max(1, min(4, len(piece) // SHORT)) if layout.ranks > 1 else 1
+        parts = max(1, min(4, len(piece) // MIN_PIECE)) if layout.ranks > 1 else 1
         for i in range(parts):
             run = piece[i * len(piece) // parts : (i + 1) * len(piece) // parts]
             if len(run):
-                yield run, slice(at, at + len(run))
-            at += len(run)
+                yield run, slice(start, start + len(run))
+            start += len(run)
 
 
 class Ring:
-    """One sharded attention: this rank's tensors (`request`, without mask and bias), the whole's mask and bias, and who holds what."""
+    """One sharded attention: this rank's tensors (`request`, without mask and bias), the mask and bias of the whole, and the layouts."""
 
     def __init__(
         self, request: Request, mask: Mask | None, bias: Tensor | Bias | None, queries: Layout, keys: Layout, exchange: Exchange
@@ -59,48 +60,48 @@ class Ring:
         self.request, self.mask, self.bias = request, mask, bias
         self.queries, self.keys, self.exchange = queries, keys, exchange
         self._rectangles: dict[int, list[Rectangle]] = {}
-        self._wanted: dict[tuple[int, int], bool] = {}
+        self._needs: dict[tuple[int, int], bool] = {}
 
     def inputs(self) -> list[Tensor | None]:
-        """What is differentiated, in the order of the kernels' inputs."""
+        """The differentiable tensors, in the order of `Request.inputs`."""
         return dataclasses.replace(self.request, bias=self.bias).inputs()
 
-    def travelling(self) -> list[Tensor]:
-        """What of a rank's keys the others need."""
+    def own_block(self) -> list[Tensor]:
+        """The tensors of this rank's keys that are sent to other ranks."""
         return [x for x in (self.request.key, self.request.value, self.request.key_bias) if x is not None]
 
     def empty(self, rank: int) -> list[Tensor]:
-        """Room for another rank's block."""
+        """Uninitialised tensors to receive another rank's block."""
         size = self.keys.size(rank)
-        return [x.new_empty((*x.shape[:2], size, *x.shape[3:])) for x in self.travelling()]
+        return [x.new_empty((*x.shape[:2], size, *x.shape[3:])) for x in self.own_block()]
 
-    def wanted(self, rank: int, other: int) -> bool:
-        """Whether any query of a rank may look at any key of another, as far as the mask can tell without building a tile."""
-        if (rank, other) not in self._wanted:
+    def needs(self, rank: int, other: int) -> bool:
+        """Whether any key of `other` may be visible to any query of `rank`, by the mask's verdicts alone."""
+        if (rank, other) not in self._needs:
             mask, (L, S) = self.mask, (self.queries.length, self.keys.length)
             pairs = ((rows, cols) for rows in self.queries.pieces(rank) for cols in self.keys.pieces(other) if len(rows) and len(cols))
-            self._wanted[rank, other] = any(mask is None or mask.verdict(rows, cols, L, S) != "none" for rows, cols in pairs)
-        return self._wanted[rank, other]
+            self._needs[rank, other] = any(mask is None or mask.verdict(rows, cols, L, S) != "none" for rows, cols in pairs)
+        return self._needs[rank, other]
 
     def rectangles(self, other: int) -> list[Rectangle]:
-        """What this rank's queries see of another rank's keys, piece by piece."""
+        """The rectangles of this rank's queries and another rank's keys that are not entirely hidden."""
         if other not in self._rectangles:
             L, S = self.queries.length, self.keys.length
-            found = []
-            for rows, down in _runs(self.queries, self.exchange.rank):
-                for cols, across in _runs(self.keys, other):
+            rectangles = []
+            for rows, row_slice in _runs(self.queries, self.exchange.rank):
+                for cols, col_slice in _runs(self.keys, other):
                     verdict = "all" if self.mask is None else self.mask.verdict(rows, cols, L, S)
                     if verdict != "none":
                         mask = None if verdict == "all" or self.mask is None else self.mask.part(rows, cols, L, S)
-                        found.append(Rectangle(rows, cols, down, across, mask))
-            self._rectangles[other] = found
+                        rectangles.append(Rectangle(rows, cols, row_slice, col_slice, mask))
+            self._rectangles[other] = rectangles
         return self._rectangles[other]
 
-    def part(self, rectangle: Rectangle, held: Sequence[Tensor]) -> Request:
-        """The attention of one rectangle; `held` is the block its keys are in."""
+    def part(self, rectangle: Rectangle, key_block: Sequence[Tensor]) -> Request:
+        """The request of one rectangle; `key_block` is the block that holds its keys."""
         request, bias = self.request, self.bias
         rows, cols = rectangle.rows, rectangle.cols
-        key_bias = held[2][:, :, cols] if len(held) > 2 else None
+        key_bias = key_block[2][:, :, cols] if len(key_block) > 2 else None
         if isinstance(bias, Bias):
             bias = bias.part(rectangle.whole_rows, rectangle.whole_cols, self.queries.length, self.keys.length)
         elif bias is not None:
@@ -108,22 +109,23 @@ class Ring:
         return dataclasses.replace(
             request,
             query=request.query[:, :, rows],
-            key=held[0][:, :, cols],
-            value=held[1][:, :, cols],
+            key=key_block[0][:, :, cols],
+            value=key_block[1][:, :, cols],
             key_bias=key_bias,
             mask=rectangle.mask,
             bias=bias,
-            sinks=None,  # in the denominator once, not once a block
-            # Each rectangle drops weights by a hash of its own; its place in the whole, not the order of work, decides.
-            seed=request.seed ^ (self._place(rectangle) * 0x9E3779B97F4A7C15 & (1 << 62) - 1) if request.dropout else 0,
+            sinks=None,  # merged once, after all blocks
+            # A different dropout seed for each rectangle, determined by its position in the whole sequence.
+            seed=request.seed ^ (self._number(rectangle) * 0x9E3779B97F4A7C15 & (1 << 62) - 1) if request.dropout else 0,
         )
 
-    def _place(self, rectangle: Rectangle) -> int:
-        """A number that no other rectangle of the whole pattern has."""
+    def _number(self, rectangle: Rectangle) -> int:
+        """A number that is unique among the rectangles of the whole pattern."""
         return rectangle.whole_rows.start * self.keys.length + rectangle.whole_cols.start
 
     def blocks(self) -> Iterator[tuple[int, Sequence[Tensor] | None]]:
-        return self.exchange.blocks(self.travelling(), self.empty, self.wanted)
+        """Every rank with its block of keys, this rank first; None for a block that is not needed here."""
+        return self.exchange.blocks(self.own_block(), self.empty, self.needs)
 
     def forward(self) -> tuple[Tensor, Tensor]:
         """Output (B, h, n, dv) and lse (B, h, n)."""
@@ -132,11 +134,11 @@ class Ring:
         dtype = accumulator(request.query.dtype)
         output = torch.zeros(B, h, n, request.value.shape[-1], dtype=dtype, device=request.query.device)
         lse = torch.full((B, h, n), -math.inf, dtype=dtype, device=request.query.device)
-        for other, held in self.blocks():
-            for rectangle in self.rectangles(other) if held is not None else ():
-                assert held is not None
-                merge(output, lse, rectangle.rows, *block.forward(self.part(rectangle, held)))
-            del held
+        for other, key_block in self.blocks():
+            for rectangle in self.rectangles(other) if key_block is not None else ():
+                assert key_block is not None
+                merge(output, lse, rectangle.rows, *block.forward(self.part(rectangle, key_block)))
+            del key_block
         if request.sinks is not None:
             merge(output, lse, slice(0, n), None, request.sinks.to(dtype).view(1, -1, 1).expand_as(lse))
         return output.to(request.value.dtype), lse
@@ -144,7 +146,7 @@ class Ring:
     def backward(
         self, needs: Sequence[bool], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None
     ) -> list[Tensor | None]:
-        """Gradients of `inputs`. Those of keys and values come from every rank; of what all ranks hold alike, each has its own share."""
+        """Gradients of `inputs`: of keys and values summed over all ranks, of replicated tensors this rank's share."""
         exchange, dtype = self.exchange, accumulator(self.request.query.dtype)
         inputs = self.inputs()
         grads: list[Tensor | None] = [
@@ -152,63 +154,66 @@ class Ring:
             for x, need in zip(inputs, needs, strict=True)
         ]
         self._sinks(grads, output, lse, d_out, d_lse)
-        home = [place for place in (Input.KEY, Input.VALUE, Input.KEY_BIAS) if grads[place] is not None]
-        late: tuple[Posted, Posted, list[Tensor]] | None = None  # gradients under way while the next block is computed
-        for step, (other, held) in enumerate(self.blocks()):
-            theirs: dict[int, Tensor] = {}
-            if held is not None:
-                theirs = {place: self._gradient(place, grads, other, dtype) for place in home}
+        key_inputs = [index for index in (Input.KEY, Input.VALUE, Input.KEY_BIAS) if grads[index] is not None]
+        pending: tuple[Posted, Posted, list[Tensor]] | None = None  # gradients exchanged while the next block is computed
+        for step, (other, key_block) in enumerate(self.blocks()):
+            block_grads: dict[int, Tensor] = {}
+            if key_block is not None:
+                block_grads = {index: self._block_gradient(index, grads, other) for index in key_inputs}
                 for rectangle in self.rectangles(other):
                     rows = rectangle.rows
-                    lines = (None if x is None else x[:, :, rows] for x in (d_out, d_lse))
-                    found = block.backward(self.part(rectangle, held), needs, output[:, :, rows], lse[:, :, rows].contiguous(), *lines)
-                    self._add(grads, theirs, rectangle, found)
-            del held
-            self._arrive(late, home, grads)
-            late = None
-            if step and home:
-                who = (exchange.rank + step) % exchange.ranks
-                back = [torch.empty_like(grad) for place in home if (grad := grads[place]) is not None]
-                back = back if self.wanted(who, exchange.rank) else []
-                late = (*exchange.post(other, list(theirs.values()), who, back), back)
-        self._arrive(late, home, grads)
+                    d_rows = (None if x is None else x[:, :, rows] for x in (d_out, d_lse))
+                    results = block.backward(
+                        self.part(rectangle, key_block), needs, output[:, :, rows], lse[:, :, rows].contiguous(), *d_rows
+                    )
+                    self._add(grads, block_grads, rectangle, results)
+            del key_block
+            self._receive(pending, key_inputs, grads)
+            pending = None
+            if step and key_inputs:
+                source = (exchange.rank + step) % exchange.ranks
+                received = [torch.empty_like(grad) for index in key_inputs if (grad := grads[index]) is not None]
+                received = received if self.needs(source, exchange.rank) else []
+                pending = (*exchange.post(other, list(block_grads.values()), source, received), received)
+        self._receive(pending, key_inputs, grads)
         return [None if g is None or x is None else g.to(x.dtype) for g, x in zip(grads, inputs, strict=True)]
 
-    def _gradient(self, place: int, grads: list[Tensor | None], other: int, dtype: torch.dtype) -> Tensor:
-        """Where the gradient of a rank's keys is added up: at home, or on a sheet to be sent there."""
-        own = grads[place]
+    def _block_gradient(self, index: int, grads: list[Tensor | None], other: int) -> Tensor:
+        """The tensor that accumulates the gradient of a rank's keys: this rank's own, or zeros to be sent to the other rank."""
+        own = grads[index]
         assert own is not None
         return own if other == self.exchange.rank else own.new_zeros((*own.shape[:2], self.keys.size(other), *own.shape[3:]))
 
-    def _add(self, grads: list[Tensor | None], theirs: dict[int, Tensor], rectangle: Rectangle, found: dict[int, Tensor]) -> None:
-        for place, grad in found.items():
-            total = grads[place]
+    def _add(self, grads: list[Tensor | None], block_grads: dict[int, Tensor], rectangle: Rectangle, results: dict[int, Tensor]) -> None:
+        """Add the gradients of one rectangle."""
+        for index, grad in results.items():
+            total = grads[index]
             assert total is not None
-            if place == Input.QUERY:
+            if index == Input.QUERY:
                 total[:, :, rectangle.rows] += grad
-            elif place in (Input.KEY, Input.VALUE, Input.KEY_BIAS):
-                theirs[place][:, :, rectangle.cols] += grad
-            elif place == Input.BIAS:
+            elif index in (Input.KEY, Input.VALUE, Input.KEY_BIAS):
+                block_grads[index][:, :, rectangle.cols] += grad
+            elif index == Input.BIAS:
                 part = tile_slice(total, range(rectangle.rows.start, rectangle.rows.stop), rectangle.whole_cols)
                 part += grad
             else:
                 total += grad
 
     @staticmethod
-    def _arrive(late: tuple[Posted, Posted, list[Tensor]] | None, home: Sequence[int], grads: list[Tensor | None]) -> None:
-        """Take what another rank found for this rank's keys."""
-        if late is None:
+    def _receive(pending: tuple[Posted, Posted, list[Tensor]] | None, key_inputs: Sequence[int], grads: list[Tensor | None]) -> None:
+        """Wait for the gradients that another rank computed for this rank's keys, and add them."""
+        if pending is None:
             return
-        going, coming, back = late
-        coming.wait()
-        for place, part in zip(home, back, strict=False):  # nothing comes back from a rank that saw nothing
-            total = grads[place]
+        sending, receiving, received = pending
+        receiving.wait()
+        for index, part in zip(key_inputs, received, strict=False):  # received is empty if the other rank sees none of these keys
+            total = grads[index]
             assert total is not None
             total += part
-        going.wait()
+        sending.wait()
 
     def _sinks(self, grads: list[Tensor | None], output: Tensor, lse: Tensor, d_out: Tensor | None, d_lse: Tensor | None) -> None:
-        """A sink has a weight and no value: dz = p · (0 − mean), mean = dO·O − dlse."""
+        """Add the gradient of the sinks, which have a weight and no value: dz = p · (0 − mean), mean = dO·O − dlse."""
         total, sinks = grads[Input.SINKS], self.request.sinks
         if total is None or sinks is None:
             return
@@ -222,7 +227,9 @@ class Ring:
 
 
 def merge(output: Tensor, lse: Tensor, rows: slice, part: Tensor | None, part_lse: Tensor) -> None:
-    """Add what was found over more keys to some rows of output (B, h, n, dv) and lse (B, h, n), in place; no part: mass without value.
+    """Merge the partial output and lse of more keys into rows of output (B, h, n, dv) and lse (B, h, n), in place.
+
+    part None: weight without a value, as of sinks.
 
     >>> output, lse = torch.zeros(1, 1, 1, 1), torch.full((1, 1, 1), -math.inf)
     >>> for value in (1.0, 3.0):
@@ -252,9 +259,9 @@ class Autograd(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise NotImplementedError(
-                "a second derivative through a ring is not defined; drop create_graph=True, or attend in one process with regard.attend"
+                "ring attention does not support double backward; drop create_graph=True, or use regard.attend in one process"
             )
-        *_, output, lse = ctx.saved_tensors  # also tells when an input was changed in between
+        *_, output, lse = ctx.saved_tensors  # also raises if an input was modified in place
         return (None, *ctx.ring.backward(ctx.needs_input_grad[1:], output, lse, d_out, d_lse))
 
 

@@ -10,17 +10,17 @@ from torch.distributed.rendezvous import rendezvous
 
 
 def init_from_torchrun() -> None:
-    """Start torch.distributed on gloo in a process of torchrun, on one machine; elsewhere, or once started, do nothing.
+    """Initialise torch.distributed on gloo in processes of torchrun on one machine; do nothing elsewhere, or if it is initialised.
 
-    When torchrun starts its processes again they share its store with the ones before, and may read a dead process's address in it
-    before the living one has written its own. Each start therefore gets a part of the store for itself.
+    Processes that torchrun restarts share its store with the previous ones, and may read the address of a dead process in it. Each
+    restart therefore uses a prefix of its own.
     """
-    here = os.environ.get("GROUP_WORLD_SIZE") == "1" and "TORCHELASTIC_RESTART_COUNT" in os.environ  # one machine: one count for all
-    if not here or int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
+    one_machine = os.environ.get("GROUP_WORLD_SIZE") == "1" and "TORCHELASTIC_RESTART_COUNT" in os.environ  # the same count on all ranks
+    if not one_machine or int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
         return
     store, rank, ranks = next(rendezvous("env://"))
-    own = PrefixStore(f"start_{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
-    dist.init_process_group("gloo", store=own, rank=rank, world_size=ranks)
+    prefixed = PrefixStore(f"start_{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+    dist.init_process_group("gloo", store=prefixed, rank=rank, world_size=ranks)
 
 
 __all__ = ["init_from_torchrun"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..choices import Softmax
-from ..files import write_text, write_whole
+from ..files import write_atomic, write_text
 from ..kernels.request import Request
 from ..masks import from_spans
 from ..readings import NormWeighted, Profile, Top
@@ -32,7 +32,7 @@ def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
     """Write a sighting in the format of the file name's ending."""
     ending = path.suffix.lower()
     if ending == ".safetensors":
-        write_whole(path, lambda draft: _write_tensors(sighting, draft, kept))
+        write_atomic(path, lambda draft: _write_tensors(sighting, draft, kept))
     elif ending == ".json":
         text = json.dumps(as_json(sighting), ensure_ascii=False, indent=1, allow_nan=False)
         write_text(path, text + "\n")

@@ -101,7 +101,7 @@ class watch(ModelHooks):
         if self._selected_layers is not None and call.layer not in self._selected_layers:
             return None
         readings = (*self._readings, RowMass())  # the proof needs each row's sum
-        request = dataclasses.replace(captured.request, readings=readings, wants_lse=True)
+        request = dataclasses.replace(captured.request, readings=readings, needs_lse=True)
         if self.uses_regard_kernels and not (captured.output_exists or captured.request.readings):
             observed, kernel = execute(request, self._kernel)
             result = dataclasses.replace(observed, readings={})

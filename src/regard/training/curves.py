@@ -17,9 +17,9 @@ def draw_by_length(models: Mapping[str, Sequence[Mapping[str, Any]]], path: Path
     range is wide.
     """
     from ..colours import HEADS, hexadecimal
-    from ..plotting import blank, house_style, plain, save_figure
+    from ..plotting import blank, escape_dollars, figure_style, save_figure
 
-    with house_style(models):
+    with figure_style(models):
         figure = blank(4.2, 2.6)
         axes = figure.subplots()
         for (name, rows), colour in zip(models.items(), map(hexadecimal, HEADS), strict=False):
@@ -29,7 +29,7 @@ def draw_by_length(models: Mapping[str, Sequence[Mapping[str, Any]]], path: Path
                 [row["most"] - m for m, row in zip(middles, rows, strict=True)],
             ]
             scores = [row["bleu"] for row in rows]
-            axes.errorbar(middles, scores, xerr=ranges, color=colour, lw=1.2, marker="o", ms=3, elinewidth=0.5, label=plain(name))
+            axes.errorbar(middles, scores, xerr=ranges, color=colour, lw=1.2, marker="o", ms=3, elinewidth=0.5, label=escape_dollars(name))
         axes.set(xlabel="source tokens", ylabel="BLEU, lowercased", ylim=(0, None), xscale="log")
         least, most = (end(row[key] for rows in models.values() for row in rows) for end, key in ((min, "least"), (max, "most")))
         axes.set_xticks([n for n in _TICKS if least <= n <= most], minor=False)

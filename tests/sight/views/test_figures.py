@@ -28,7 +28,7 @@ def overflowing(figure: Any) -> list[str]:
     from matplotlib.text import Text
 
     canvas = FigureCanvasAgg(figure)
-    with plotting.house_style(["我"]):
+    with plotting.figure_style(["我"]):
         canvas.draw()
         renderer, width, height = canvas.get_renderer(), figure.bbox.width, figure.bbox.height
         out = []

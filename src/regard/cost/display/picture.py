@@ -61,10 +61,10 @@ def draw_growth(growth: Growth, path: Path) -> Path:
 
 def _draw(title: str, panels: Sequence[Panel], path: Path) -> Path:
     from regard.colours import HEADS, hexadecimal
-    from regard.plotting import blank, house_style, save_figure
+    from regard.plotting import blank, figure_style, save_figure
 
     colours = {"projections": HEADS[6]}
-    with house_style([title]):
+    with figure_style([title]):
         from matplotlib.ticker import EngFormatter
 
         figure = blank(3.4 * len(panels), 2.6)

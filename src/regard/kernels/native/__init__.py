@@ -1,4 +1,4 @@
-"""The compiled kernels: typed arguments into C++, dot and pair scores, masks as they are read, readings, torch operators."""
+"""The compiled kernels: C++ for dot-product, additive and Gaussian scores, with masks and readings, also as torch operators."""
 
 from __future__ import annotations
 

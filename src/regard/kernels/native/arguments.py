@@ -1,4 +1,4 @@
-"""Tensors as the records that C++ takes: addresses, strides, sizes and numbers.
+"""Convert tensors to the records that C++ reads: addresses, strides, sizes and numbers.
 
 Axes: B batch, h heads, k key heads, L queries, S keys, R ranges, d width, dv value width.
 """
@@ -20,16 +20,17 @@ _TYPES = {} if compiled is None else {dtype: getattr(compiled.Type, name) for dt
 
 
 def view(x: Tensor) -> View:
-    """A tensor of four axes."""
+    """The address and strides of a tensor of four axes."""
     return compiled.View(x.data_ptr(), *x.stride())
 
 
 def address(x: Tensor | None) -> int:
+    """The address of a tensor's data; 0 for None."""
     return 0 if x is None else x.data_ptr()
 
 
 class ScoreRecord(NamedTuple):
-    """The record every kernel starts with, and the converted tensors that must stay alive while it is used."""
+    """The first argument of every compiled kernel, and converted tensors that must stay alive while it is used."""
 
     scores: Scores
     key_bias: Tensor | None  # float32 (B, h, 1, S)
@@ -43,7 +44,7 @@ def score_record(
     *,
     key_bias: Tensor | None = None,  # (B, k, S)
     sinks: Tensor | None = None,  # (h,)
-    mask: Tensor | None = None,  # as `masks.kernel_mask` gives it
+    mask: Tensor | None = None,  # as returned by `masks.kernel_mask`
     scale: float = 1.0,
     cap: float = 0.0,
     beta: float = 1.0,
@@ -96,7 +97,7 @@ def _mask_records(mask: Tensor | None) -> tuple[Spans | None, Pattern | None]:
 
 
 def empty_output(query: Tensor, width: int) -> Tensor:
-    """(B, h, L, dv) laid out as the query is: where heads lie inside positions, merging them afterwards copies nothing."""
+    """Uninitialised (B, h, L, dv) with the query's memory layout: (B, L, h, d) in memory lets heads be merged without a copy."""
     B, h, L, _ = query.shape
     if query.stride(1) < query.stride(2):
         return query.new_empty(B, L, h, width).transpose(1, 2)

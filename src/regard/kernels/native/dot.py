@@ -52,11 +52,12 @@ class DotArguments:
         )
 
     @staticmethod
-    def places(request: Request) -> tuple[int, ...]:
-        """Where each differentiable tensor stands among `Request.inputs`."""
+    def input_indices(request: Request) -> tuple[int, ...]:
+        """The index of each differentiable tensor in `Request.inputs`."""
         return Input.QUERY, Input.KEY, Input.VALUE, Input.KEY_BIAS, Input.SINKS
 
     def record(self) -> ScoreRecord:
+        """The arguments as C++ reads them."""
         return score_record(
             self.query,
             self.key,
@@ -92,7 +93,7 @@ class DotArguments:
 
 
 class BackwardPass:
-    """What every backward kernel writes: the gradients of query, key and value, and delta (B, h, L), Σ dO∘O − dlse."""
+    """The outputs of every backward kernel: the gradients of query, key and value, and delta (B, h, L), Σ dO∘O − dlse."""
 
     def __init__(
         self, query: Tensor, key: Tensor, value: Tensor, output: Tensor, lse: Tensor, grad_out: Tensor, grad_lse: Tensor | None
@@ -107,7 +108,7 @@ class BackwardPass:
         )
 
     def grad_sinks(self, sinks: Tensor | None, wide: Tensor | None) -> Tensor | None:
-        """A sink has a weight and no value. wide: the sinks in float32."""
+        """The gradient of the sinks, which have a weight and no value. wide: the sinks in float32."""
         if sinks is None or wide is None:
             return None
         weight = (wide.view(1, -1, 1) - self.lse).exp()
@@ -115,19 +116,19 @@ class BackwardPass:
 
 
 def empty_results(query: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Room for output (B, h, L, dv) and lse (B, h, L)."""
+    """Uninitialised output (B, h, L, dv) and lse (B, h, L)."""
     return empty_output(query, value.shape[3]), query.new_empty(query.shape[:3], dtype=torch.float32)
 
 
 def score_part(request: Request, mask: Tensor | None) -> ScoreRecord:
-    """The scores of a dot-product request alone, without what acts on its weights (sinks and dropout)."""
+    """The scores of a dot-product request, without sinks and dropout."""
     query, key, value = request.query, request.key, request.value
     scale, cap, beta = request.scale, request.cap or 0.0, float(request.beta)
     return score_record(query, key, value, key_bias=request.key_bias, mask=mask, scale=scale, cap=cap, beta=beta)
 
 
 def pick_keys(request: Request, mask: Tensor | None) -> Tensor:
-    """The first largest key of each row, or with `request.uniform` the key it draws: (B, h, L) int64, −1 on an empty row."""
+    """The first largest key of each row, or with `request.uniform` the sampled key: (B, h, L) int64, −1 on an empty row."""
     record = score_part(request, mask)
     index = torch.empty(request.query.shape[:3], dtype=torch.int64)
     uniform = None if request.uniform is None else request.uniform.contiguous()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
     try:
         compiled = importlib.import_module("regard._native")
-    except ImportError:  # built without a compiler: `streamed` and `fused` do the work
+    except ImportError:  # built without a compiler: `streamed` and `fused` are used instead
         compiled = None
 
 

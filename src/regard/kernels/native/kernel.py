@@ -25,7 +25,7 @@ from .operators import OPERATORS, Arguments
 from .pairs import AdditiveArguments, GaussianArguments
 from .readings import read
 
-# Scores that are no dot product but have a kernel of their own, by their exact type.
+# Scores that are not dot products but have a compiled kernel, by exact type.
 PAIR_SCORES: dict[type[Score], type[AdditiveArguments | GaussianArguments]] = {
     Additive: AdditiveArguments,
     Gaussian: GaussianArguments,
@@ -34,6 +34,8 @@ _STREAMED = Streamed()
 
 
 class Native:
+    """Compiled tiles on the CPU, for float32 and bfloat16."""
+
     name = "native"
 
     def refuses(self, request: Request) -> str | None:
@@ -49,13 +51,13 @@ class Native:
         if request.score is not None and (why := _refuses_score(request)) is not None:
             return why
         if request.choice.hard and torch.compiler.is_compiling():
-            return "a hard choice is compiled outside graphs only"
+            return "a hard choice has no compiled kernel inside torch.compile"
         if request.bias is not None:
             return "a bias per query and key has no compiled kernel"
         if isinstance(request.beta, Tensor):
             return "a learned temperature has no compiled kernel"
         if not (query.numel() and request.key.numel() and request.value.numel()):
-            return "nothing to compute"
+            return "an input is empty"
         return None if request.mask is None else refuses(request.mask, query.shape[2], request.key.shape[2], query.device)
 
     def bytes(self, request: Request) -> int:
@@ -83,7 +85,7 @@ class Native:
         mask = "no mask"
         if request.mask is not None:
             mask = "spans mask" if _has_ranges(request) else "dense mask, tile by tile"
-        name = "compiled" if torch.compiler.is_compiling() else instruction_set()  # a graph cannot call into the extension
+        name = "compiled" if torch.compiler.is_compiling() else instruction_set()  # a graph of torch.compile cannot call into the extension
         return f"{_name(request.query.dtype)} on CPU, {mask} ({name})"
 
     def run(self, request: Request) -> Result:
@@ -96,10 +98,10 @@ class Native:
     def backward(
         self, request: Request, output: Tensor, lse: Tensor, grad_out: Tensor | None, grad_lse: Tensor | None
     ) -> dict[int, Tensor]:
-        """Gradients by their place among `Request.inputs`, output and lse known. They may be those of a row that has other keys too."""
+        """Gradients by index in `Request.inputs`. output and lse may be those of rows that also have keys outside this request."""
         arguments = arguments_of(request, _kernel_mask(request))
         grads = _gradients(arguments, output, lse, grad_out, grad_lse)
-        return {place: grad for place, grad in zip(arguments.places(request), grads, strict=True) if grad is not None}
+        return {index: grad for index, grad in zip(arguments.input_indices(request), grads, strict=True) if grad is not None}
 
 
 def arguments_of(request: Request, mask: Tensor | None) -> Arguments:
@@ -124,7 +126,7 @@ def _refuses_score(request: Request) -> str | None:
 
 
 def _soft(request: Request, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Output and lse of the softmax, differentiable if asked for."""
+    """Output and lse of the softmax; differentiable if a gradient is needed."""
     arguments = arguments_of(request, mask)
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         fields = (getattr(arguments, field.name) for field in dataclasses.fields(arguments))
@@ -138,7 +140,7 @@ def _soft(request: Request, mask: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _hard(request: Request, mask: Tensor | None) -> Result:
-    """One key a row; a sample's log-probability is its own score less the lse, and both carry gradients."""
+    """Pick one key per row. A sample's log-probability is its score minus the lse; both are differentiable."""
     index = pick_keys(request, mask)
     output = gather_picked(request.value, index)
     if not isinstance(request.choice, Sample):
@@ -153,7 +155,7 @@ def _hard(request: Request, mask: Tensor | None) -> Result:
 
 
 def _picked_scores(request: Request, index: Tensor) -> Tensor:
-    """z of each row's chosen key, (B, h, L)."""
+    """z of each row's picked key, (B, h, L)."""
     z = (request.query.float() * gather_picked(request.key, index).float()).sum(-1) * request.scale
     if request.key_bias is not None:
         z = z + gather_picked(request.key_bias.unsqueeze(-1), index).squeeze(-1)
@@ -167,9 +169,9 @@ def _read(request: Request, lse: Tensor, mask: Tensor | None) -> dict[str, Any]:
         return {}
     if request.score is not None:
         return _STREAMED.read(request, lse)
-    results, left = read(request, lse, mask)
-    if left:
-        results |= _STREAMED.read(dataclasses.replace(request, readings=left), lse)
+    results, unsupported = read(request, lse, mask)
+    if unsupported:
+        results |= _STREAMED.read(dataclasses.replace(request, readings=unsupported), lse)
     return results
 
 
@@ -212,12 +214,12 @@ class _Autograd(torch.autograd.Function):
         *tensors, output, lse = ctx.saved_tensors
         if not torch.is_grad_enabled():
             return (None, None, *_gradients(ctx.arguments, output, lse, grad_out, grad_lse))
-        places = ctx.arguments.places(ctx.request)
+        indices = ctx.arguments.input_indices(ctx.request)
         inputs: list[Tensor | None] = [None] * len(ctx.request.inputs())
-        for place, tensor in zip(places, tensors, strict=True):
-            inputs[place] = tensor
+        for index, tensor in zip(indices, tensors, strict=True):
+            inputs[index] = tensor
         grads = differentiate_twice(ctx.request, inputs, output.new_empty(0), grad_out, grad_lse, None)
-        return (None, None, *(grads[place] for place in places))
+        return (None, None, *(grads[index] for index in indices))
 
 
 __all__ = ["PAIR_SCORES", "Native", "arguments_of"]

@@ -1,4 +1,4 @@
-"""What a compiled kernel reads of a mask: key ranges where a row needs few, else the pattern itself, where a tensor already holds it.
+"""The form in which compiled kernels read a mask: key ranges where a row needs few, else a bool tensor of the whole pattern.
 
 Axes: B batch, h heads, L queries, S keys, R ranges.
 """
@@ -12,7 +12,7 @@ from ...masks import MAX_SPANS, Mask
 
 
 def pattern_bytes(mask: Mask, L: int, S: int) -> int:
-    """Bytes of the pattern that `&`, `|` and `~` of tensors come to; 0 where a tensor is read in place, or none is as large as that."""
+    """Bytes of the pattern to be built from `&`, `|` and `~` of patterns; 0 where one is read in place, or none is as large."""
     if mask.pattern(L) is not None or _largest_pattern(mask, L) != mask.lead:
         return 0
     B, h = mask.lead
@@ -20,7 +20,7 @@ def pattern_bytes(mask: Mask, L: int, S: int) -> int:
 
 
 def _largest_pattern(mask: Mask, L: int) -> tuple[int, int] | None:
-    """(B, h) of the largest written-out pattern (L, S) that the mask is made of."""
+    """(B, h) of the largest explicit pattern among the mask's operands."""
     if mask.size[0] is not None and mask.pattern(L) is not None:
         return mask.lead
     leads = [lead for operand in mask.operands if (lead := _largest_pattern(operand, L)) is not None]
@@ -28,16 +28,17 @@ def _largest_pattern(mask: Mask, L: int) -> tuple[int, int] | None:
 
 
 def refuses(mask: Mask, L: int, S: int, device: torch.device) -> str | None:
-    """Why no compiled kernel can read the mask; None if one can. Nothing larger than the ranges is built, and the mask keeps those."""
+    """Why compiled kernels cannot read the mask; None if they can. Builds nothing larger than the ranges, which the mask caches."""
     if mask.spans(L, S, device=device) is not None or mask.pattern(L) is not None or pattern_bytes(mask, L, S):
         return None
     return (
-        f"the mask has no key ranges (none defined, or over {MAX_SPANS} a row) and no tensor holds its pattern: only Python can fill it in"
+        f"the mask has no key ranges (none defined, or over {MAX_SPANS} per row) and no tensor holds its pattern: "
+        "its tiles must be computed in Python"
     )
 
 
 def kernel_mask(mask: Mask, L: int, S: int, device: torch.device) -> Tensor:
-    """Ranges, int32 (B|1, h|1, L, R, 2), or a pattern, bool (B|1, h|1, L, S), of a mask that `refuses` nothing.
+    """The mask as ranges, int32 (B|1, h|1, L, R, 2), or as a pattern, bool (B|1, h|1, L, S). For masks where `refuses` is None.
 
     >>> from regard.masks import causal, dense
     >>> kernel_mask(causal(), 3, 3, torch.device("cpu")).shape

@@ -1,6 +1,6 @@
-"""The compiled kernels as torch operators, for `torch.compile` and `torch.export`, which record operators and not addresses.
+"""The compiled kernels as torch operators, which `torch.compile` and `torch.export` can record.
 
-Plain calls skip them: dispatching an operator costs more than a small attention.
+Eager calls skip them: dispatching an operator costs more than a small attention.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Field: TypeAlias = Tensor | float | int | None  # a field of one of them
 
 
 def attention_operator(kind: type[Arguments], name: str) -> Any:
-    """The operator regard::name, whose arguments are the fields of `kind`: output and lse, differentiable."""
+    """Register the operator regard::name; its arguments are the fields of `kind`, it returns output and lse, and is differentiable."""
     fields = dataclasses.fields(kind)
     count = len(kind.differentiable)  # the first fields; the mask follows, then the numbers
     signature = ", ".join(_schema(field) for field in fields)
@@ -50,7 +50,7 @@ def attention_operator(kind: type[Arguments], name: str) -> Any:
 
     @backward_operator.register_fake
     def _(grad_out: Tensor, grad_lse: Tensor | None, output: Tensor, lse: Tensor, *values: Field) -> tuple[Tensor, ...]:
-        return tuple(_like(values[place], output, same_strides=place < 3) for place in range(count))
+        return tuple(_like(values[i], output, same_strides=i < 3) for i in range(count))
 
     def save(ctx: Any, inputs: tuple[Field, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.numbers = inputs[count + 1 :]
@@ -69,14 +69,14 @@ def attention_operator(kind: type[Arguments], name: str) -> Any:
 
 
 def _like(x: Field, output: Tensor, *, same_strides: bool) -> Tensor:
-    """A gradient of x before it is computed: an empty tensor where there is no x."""
+    """A tensor with the shape of x's gradient; an empty one where there is no x."""
     if not isinstance(x, Tensor):
         return output.new_empty(0)
     return torch.empty_like(x) if same_strides else torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def _schema(field: dataclasses.Field[Any]) -> str:
-    """A field as torch's operator schema writes it."""
+    """A field in the notation of torch's operator schemas."""
     kind = {"Tensor": "Tensor", "Tensor | None": "Tensor?", "float": "float", "int": "int"}[str(field.type)]
     return f"{kind} {field.name}" + ("" if field.default is dataclasses.MISSING else f"={field.default}")
 

@@ -1,4 +1,4 @@
-"""The compiled kernels of scores that are made pair by pair: additive and Gaussian.
+"""The compiled kernels of scores that are not dot products: additive and Gaussian.
 
 Axes: B batch, h heads, k key heads, L queries, S keys, d width (an additive score's hidden width), dv value width.
 """
@@ -38,13 +38,14 @@ class AdditiveArguments:
         return cls(request.query, request.key, request.value, request.score.v, request.sinks, mask, float(request.beta))
 
     @staticmethod
-    def places(request: Request) -> tuple[int, ...]:
-        """Where each differentiable tensor stands among `Request.inputs`."""
+    def input_indices(request: Request) -> tuple[int, ...]:
+        """The index of each differentiable tensor in `Request.inputs`."""
         assert isinstance(request.score, Additive)
-        vector = next(place for place, parameter in enumerate(request.parameters()) if parameter is request.score.v)
+        vector = next(i for i, parameter in enumerate(request.parameters()) if parameter is request.score.v)
         return Input.QUERY, Input.KEY, Input.VALUE, Input.PARAMETERS + vector, Input.SINKS
 
     def record(self) -> ScoreRecord:
+        """The arguments as C++ reads them."""
         return score_record(self.query, self.key, self.value, sinks=self.sinks, mask=self.mask, beta=self.beta)
 
     def forward(self) -> tuple[Tensor, Tensor]:
@@ -84,11 +85,12 @@ class GaussianArguments:
         return cls(request.query, request.key, request.value, request.sinks, mask, float(request.beta))
 
     @staticmethod
-    def places(request: Request) -> tuple[int, ...]:
-        """Where each differentiable tensor stands among `Request.inputs`."""
+    def input_indices(request: Request) -> tuple[int, ...]:
+        """The index of each differentiable tensor in `Request.inputs`."""
         return Input.QUERY, Input.KEY, Input.VALUE, Input.SINKS
 
     def record(self) -> ScoreRecord:
+        """The arguments as C++ reads them."""
         return score_record(self.query, self.key, self.value, sinks=self.sinks, mask=self.mask, beta=self.beta)
 
     def forward(self) -> tuple[Tensor, Tensor]:

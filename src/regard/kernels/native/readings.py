@@ -1,6 +1,6 @@
-"""Readings by the compiled kernels: one pass with the lse known, every weight made, read and dropped.
+"""Compute readings in one compiled pass, with the lse known, without storing the weights.
 
-A reading says itself how it is read compiled (`Reading.compiled`); this is the pass it asks.
+Each reading defines its own compiled form in `Reading.compiled`, in terms of `Pass`.
 
 Axes: B batch, h heads, L queries, S keys.
 """
@@ -20,7 +20,7 @@ from .extension import compiled
 
 
 class Pass:
-    """Collects what one pass must write, and runs it. What readings ask of it: `regard.readings.CompiledPass`."""
+    """Collects the outputs of one pass, then runs it. Implements `regard.readings.CompiledPass`."""
 
     def __init__(self, request: Request, lse: Tensor, mask: Tensor | None) -> None:
         self.shape: Shape = request.reading_shape()
@@ -29,7 +29,7 @@ class Pass:
         self._alive: list[Tensor] = []
         self._mass: Tensor | None = None
         self._received: Tensor | None = None
-        # By shape alone, so that results do not depend on the number of threads.
+        # Determined by the shape alone, so that results do not depend on the number of threads.
         self.shares = max(1, min(-(-16 // (self.shape.B * self.shape.h)), -(-self.shape.L // 64)))
         self.outputs = compiled.Read(self._scores.scores, self.address(lse.contiguous()), self.shares)
 
@@ -56,28 +56,29 @@ class Pass:
         return self._received
 
     def run(self) -> None:
+        """Run the pass, which writes all requested outputs."""
         compiled.read(self.outputs, torch.get_num_threads())
 
 
 @torch.no_grad()
 def read(request: Request, lse: Tensor, mask: Tensor | None) -> tuple[dict[str, Any], tuple[Reading, ...]]:
-    """What one compiled pass reads, by name; and the readings it could not take: a user's own, or a second of a kind."""
+    """The results of one compiled pass, by name; and the readings it does not support: custom ones, or a second of a kind."""
     run = Pass(request, lse, mask)
     finish: dict[str, Callable[[], Any]] = {}
-    left: list[Reading] = []
+    unsupported: list[Reading] = []
     for reading in request.readings:
         result = reading.compiled(run) if _computes_as_compiled(reading) else None
         if result is None:
-            left.append(reading)
+            unsupported.append(reading)
         else:
             finish[reading.name] = result
     if finish:
         run.run()
-    return {name: result() for name, result in finish.items()}, tuple(left)
+    return {name: result() for name, result in finish.items()}, tuple(unsupported)
 
 
 def _computes_as_compiled(reading: Reading) -> bool:
-    """Whether `compiled` is of the class that says what is computed, and not inherited by one that computes something else."""
+    """Whether `compiled` matches `start`, `add` and `finish`: false if a subclass overrides these without `compiled`."""
     for kind in type(reading).__mro__:
         if "compiled" in vars(kind):
             return True

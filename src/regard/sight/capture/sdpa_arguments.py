@@ -51,7 +51,7 @@ def sdpa_request(
         query = query.masked_fill(uniform_rows, 0.0)
         bias = None if bias is None else bias.masked_fill(uniform_rows, 0.0)
     score = ScaledDot(scale, cap)
-    return Request.of(query, key, value, score=score, mask=mask, bias=bias, choice=choice, dropout=dropout, wants_lse=True)
+    return Request.of(query, key, value, score=score, mask=mask, bias=bias, choice=choice, dropout=dropout, needs_lse=True)
 
 
 class _MaskCache(threading.local):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from regard.colours import hexadecimal, signed
-from regard.plotting import blank, finish, house_style, legend
+from regard.plotting import blank, colour_bar, figure_style, finish
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ def difference(
     top = max(float(cells.abs().max()) for cells in maps) or 1.0
     columns = min(len(maps), 4)
     rows = -(-len(maps) // columns)
-    with house_style([title or ""]):
+    with figure_style([title or ""]):
         figure = blank(3.35 if len(maps) == 1 else 6.9, 3.35 if len(maps) == 1 else 0.6 + 1.7 * rows)
         axes = figure.subplots(rows, columns, squeeze=False)
         image = None
@@ -53,7 +53,7 @@ def difference(
             axis.set_title(f"layer {row['layer']} · head {row['head']}   apart {row['apart']:.2f}", fontsize=6.5, fontweight="normal")
         axes[0, 0].set_ylabel("query")
         axes[-1, 0].set_xlabel("key")
-        legend(figure, image, axes.ravel().tolist(), "change")
+        colour_bar(figure, image, axes.ravel().tolist(), "change")
         finish(figure, title or "Second − first", None)
     return figure
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.colours import hexadecimal, ink
-from regard.plotting import blank, finish, house_style, legend, plain, ramp, ruler, save_figure
+from regard.plotting import blank, colour_bar, escape_dollars, figure_style, finish, ramp, ruler, save_figure
 
 from .heatmaps import RECOMPUTED_WEIGHTS, hidden_cells, map_cells
 from .token_display import DisplayToken
@@ -46,7 +46,7 @@ def heads(
         raise ValueError("the sighting is empty; run the model inside the `with regard.watch(model)` block")
     most_heads = max(len(seen.head_ids) for seen in calls)
     side = WIDTHS[columns] * 0.92 / most_heads
-    with house_style([title or sighting.model]):
+    with figure_style([title or sighting.model]):
         figure = blank(WIDTHS[columns], min(0.62 + len(calls) * min(side, 0.9), 9.2))
         grid = figure.subplots(len(calls), most_heads, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
         image = None
@@ -65,7 +65,7 @@ def heads(
                     axes.set_ylabel(str(seen.layer), rotation=0, ha="right", va="center", fontsize=6.5, labelpad=4)
         if image is None:
             raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
-        legend(figure, image, grid.ravel().tolist(), scale)
+        colour_bar(figure, image, grid.ravel().tolist(), scale)
         finish(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
     return figure
 
@@ -99,7 +99,7 @@ def pattern(
     cells = maps[0]
     row_tokens, column_tokens = (queries, keys) if form == "row" else (keys, queries)
     longest = max(len(row_tokens), len(column_tokens))
-    with house_style([p.label for p in (*queries, *keys)] + [title or ""]):
+    with figure_style([p.label for p in (*queries, *keys)] + [title or ""]):
         figure = blank(WIDTHS[columns], _pattern_height(WIDTHS[columns], len(row_tokens), len(column_tokens)))
         axes = figure.subplots()
         image = _draw(axes, cells, _hidden(seen, cells, batch, position), scale, form, size=(len(queries), len(keys)))
@@ -107,7 +107,7 @@ def pattern(
         exact = tuple(cells.shape) == (len(queries), len(keys))
         if exact and (numbers if numbers is not None else longest <= 12):
             _write_numbers(axes, cells if form == "row" else cells.mT, image)
-        legend(figure, image, axes, scale)
+        colour_bar(figure, image, axes, scale)
         finish(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof)
     return figure
 
@@ -128,8 +128,8 @@ def _label_axes(axes: Any, rows: Sequence[DisplayToken], columns: Sequence[Displ
         text_width, column_width = ruler(), (width - 1) / max(len(columns), 1)
         crowded = max(text_width(token.label) for token in columns) > column_width
         slant: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if crowded else {}
-        axes.set_xticks(range(len(columns)), [plain(token.label) for token in columns], **slant, **font)
-        axes.set_yticks(range(len(rows)), [plain(token.label) for token in rows], **font)
+        axes.set_xticks(range(len(columns)), [escape_dollars(token.label) for token in columns], **slant, **font)
+        axes.set_yticks(range(len(rows)), [escape_dollars(token.label) for token in rows], **font)
     else:
         for set_ticks, n in ((axes.set_xticks, len(columns)), (axes.set_yticks, len(rows))):
             set_ticks(range(0, n, _tick_step(n)))

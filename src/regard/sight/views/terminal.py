@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def heads_text(sighting: Sighting, pen: Pen | None = None, *, batch: int = 0, call: int = 0, width: int = 100, side: int = 8) -> str:
     """Return a thumbnail of `side` columns for every layer and head: layers down, heads across, as many as fit the width."""
-    pen = Pen.found() if pen is None else pen
+    pen = Pen.detect() if pen is None else pen
     calls = [seen for seen in sighting if seen.call == call]
     columns_of_heads = max(1, (width - 5) // (side + 1))
     parts: list[str] = []
@@ -49,7 +49,7 @@ def pattern_text(
     sighting: Sighting, layer: int, head: int, pen: Pen | None = None, *, batch: int = 0, call: int = 0, width: int = 100
 ) -> str:
     """Return one head's weights, queries down and keys across: with tokens and numbers, tokens only, or a map, whichever fits the width."""
-    pen = Pen.found() if pen is None else pen
+    pen = Pen.detect() if pen is None else pen
     seen = sighting.find(layer, call)
     texts = TokenTexts(sighting, batch)
     queries, keys = ([token.label for token in texts.of(seen, side)] for side in ("query", "key"))
@@ -95,7 +95,7 @@ def words_text(
     call: int = 0,
 ) -> str:
     """Return the text once per query: the query's token in red, the others in blue by weight."""
-    pen = Pen.found() if pen is None else pen
+    pen = Pen.detect() if pen is None else pen
     seen = sighting.find(layer, call)
     weights = exact_weights(seen, batch, (head,))
     if weights is None:

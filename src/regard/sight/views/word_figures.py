@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from regard.colours import blue, hexadecimal, ink, red
-from regard.plotting import blank, box, finish, house_style, plain, ruler
+from regard.plotting import blank, box, escape_dollars, figure_style, finish, ruler
 
 from .figures import WIDTHS
 from .heatmaps import exact_weights
@@ -54,13 +54,13 @@ def words(
         )
     own_key = {i: i + seen.query_pos.start - seen.key_pos.start for i in rows} if seen.kind != "cross" else {}
     width = WIDTHS[columns]
-    with house_style([p.label for p in (*queries, *keys)] + [title or ""]):
+    with figure_style([p.label for p in (*queries, *keys)] + [title or ""]):
         text_width = ruler()
         texts_of_queries = []
         for i in rows:
             # In cross-attention the query is not among the keys, and is drawn before them.
-            leading = [] if i in own_key else [(plain(queries[i].label), None)]
-            all_words = [*leading, *((plain(p.text or "␣"), k) for k, p in enumerate(keys))]
+            leading = [] if i in own_key else [(escape_dollars(queries[i].label), None)]
+            all_words = [*leading, *((escape_dollars(p.text or "␣"), k) for k, p in enumerate(keys))]
             texts_of_queries.append(_break_lines(all_words, keys, text_width, width - 0.16))
         figure, axes = _empty_page(width, 0.62 + _LINE * sum(map(len, texts_of_queries)) + _PARAGRAPH * len(rows))
         y = 0.42
@@ -153,9 +153,9 @@ def alignment_lines(
     proof: object = None,
 ) -> Figure:
     """Draw weights (T, S) ≥ `least` as lines between any two rows of words, such as a translation's alignment."""
-    below, above = ([plain(w.label if isinstance(w, DisplayToken) else w) for w in row] for row in (target, source))
+    below, above = ([escape_dollars(w.label if isinstance(w, DisplayToken) else w) for w in row] for row in (target, source))
     width = WIDTHS[columns]
-    with house_style([*below, *above, title]):
+    with figure_style([*below, *above, title]):
         text_width = ruler()
         size = _font_size(below, above, text_width, width)
         figure, axes = _empty_page(width, 2.0)

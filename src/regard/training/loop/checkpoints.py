@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ...files import write_whole
+from ...files import write_atomic
 
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"step-(\d{9})\.safetensors")
 def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Write tensors and a state (JSON values) to `path` atomically."""
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, lambda draft: save_file(contiguous, draft, metadata={"regard": json.dumps(state)}))
+    write_atomic(path, lambda draft: save_file(contiguous, draft, metadata={"regard": json.dumps(state)}))
 
 
 def read(path: Path, *, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Every bad input is refused with what was given, what was expected and what to do."""
+"""Errors of the entry points: what was given, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
         (Q, K, K),
         {"kernel": "fused", "dropout": 0.1},
         ValueError,
-        r"cannot run this \(fused: dropout makes SDPA dense",
+        r"does not support this request \(fused: dropout makes SDPA dense",
     ),
     "sinks": ((Q, K, K), {"choice": regard.Softmax(sinks=torch.zeros(3))}, ValueError, r"sinks has 3 logits but there are 4 heads"),
     "temperature": ((Q, K, K), {"choice": regard.Softmax(torch.ones(3))}, ValueError, r"temperature has 3 entries but there are 4 heads"),
@@ -46,16 +46,18 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = {
     "gaussian": ((Q, K, K), {"score": regard.Gaussian(torch.ones(3))}, ValueError, r"width has 3 entries but queries and keys have 8"),
     "a function as score": ((Q, K, K), {"score": lambda q, k: q @ k.mT}, TypeError, r"score is a function; expected a regard score"),
     "a word as choice": ((Q, K, K), {"choice": "softmax"}, TypeError, r"choice is a str; expected a regard choice"),
+    "a misspelt argument": ((Q, K, K), {"maks": None}, TypeError, r"attention takes no argument 'maks'; did you mean 'mask'\?"),
+    "an unknown argument": ((Q, K, K), {"zzz": 1}, TypeError, r"attention takes no argument 'zzz'; expected one of score, mask, bias"),
     "limit": ((Q, K, K), {"limit_bytes": 10}, MemoryError, r"no kernel fits limit_bytes=10 .*raise the limit or shorten"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("door", [regard.attend, regard.observe, regard.explain])
-def test_refused(name: str, door: Any) -> None:
+@pytest.mark.parametrize("function", [regard.attend, regard.observe, regard.explain])
+def test_refused(name: str, function: Any) -> None:
     inputs, options, error, message = BAD[name]
     with pytest.raises(error, match=message):
-        door(*inputs, **options)
+        function(*inputs, **options)
 
 
 def test_negative_windows_and_bad_scores() -> None:
@@ -82,7 +84,7 @@ def test_explain_says_why_and_why_not() -> None:
     q = torch.randn(1, 8, 1024, 64)
     plan = regard.explain(q, q, q, mask=regard.causal(), choice=regard.Entmax15())
     assert plan.kernel == "streamed"
-    assert plan.rejected["fused"] == "SDPA knows only a plain softmax"
+    assert plan.rejected["fused"] == "SDPA supports only a plain softmax"
     for word in ("kernel", "streamed", "reason", "bytes", "rejected", "fused"):
         assert word in str(plan)
     dense = regard.explain(q, q, q, dropout=0.1, kernel="reference")

@@ -1,4 +1,4 @@
-"""One contract in every kernel: an empty row gives 0, lse −∞ and no gradient; what is masked never leaks, not even NaN."""
+"""The same in every kernel: an empty row gives 0, lse −∞ and zero gradients; hidden keys have no effect, not even NaN."""
 
 from __future__ import annotations
 

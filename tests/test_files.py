@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from regard.files import write_text, write_whole
+from regard.files import write_atomic, write_text
 
 
 def test_a_file_is_written_with_its_folder_and_may_be_read_by_others(tmp_path):
@@ -22,7 +22,7 @@ def test_what_fails_half_way_leaves_the_old_file_and_no_draft(tmp_path):
         raise RuntimeError("the disk is full")
 
     with pytest.raises(RuntimeError, match="full"):
-        write_whole(target, fail)
+        write_atomic(target, fail)
     with pytest.raises(UnicodeEncodeError):
         write_text(target, "\ud800")
     assert target.read_text() == "old"

@@ -1,4 +1,4 @@
-"""The public names, pinned; and an import that pulls nothing optional."""
+"""The public names of `regard`, and that importing it loads no optional package."""
 
 from __future__ import annotations
 

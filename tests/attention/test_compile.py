@@ -1,4 +1,4 @@
-"""`torch.compile` sees through the door: one graph, the same numbers, gradients too."""
+"""`attend` under `torch.compile`: one graph, the same output and gradients."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_straight_through_has_the_soft_gradient(kernel: str) -> None:
 def test_double_backward_goes_dense_and_says_so(kernel: str) -> None:
     dtype = torch.float64 if kernel == "streamed" else torch.float32
     q, k, v = (x.detach().to(dtype).requires_grad_() for x in tensors())
-    with pytest.warns(UserWarning, match="goes dense"):
+    with pytest.warns(UserWarning, match="dense L×S matrix"):
         (first,) = torch.autograd.grad(regard.attend(q, k, v, kernel=kernel).square().sum(), q, create_graph=True)
     (second,) = torch.autograd.grad(first.square().sum(), k)
     q2, k2, v2 = (x.detach().double().requires_grad_() for x in (q, k, v))

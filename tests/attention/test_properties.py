@@ -1,4 +1,4 @@
-"""What attention must be, whatever the numbers: equivariant, causal, shift-invariant, an average."""
+"""Properties of attention for any numbers: equivariant, causal, shift-invariant, an average."""
 
 from __future__ import annotations
 

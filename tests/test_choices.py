@@ -1,4 +1,4 @@
-"""Choices by hand: weights, thresholds, draws, and the loss that trains a draw."""
+"""Choices by hand: weights, thresholds, samples, and the REINFORCE loss."""
 
 from __future__ import annotations
 
