@@ -51,7 +51,7 @@ def measure() -> None:
 
 @torch.no_grad()
 def readings() -> Table:
-    table = Table("readings", "What does looking cost: all readings beside SDPA that shows nothing?")
+    table = Table("readings", "What do readings cost: all of them, compared with torch SDPA without any?")
     q, k, v = inputs(N)
     mask, wanted = regard.causal(), everything(N)
     times = alternate(
