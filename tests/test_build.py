@@ -1,4 +1,4 @@
-"""A machine without a compiler still installs and runs: the wheel is built on purpose without the compiled kernels, and used."""
+"""regard installs and runs without a C++ compiler: a wheel is built without the compiled kernels, and used."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ assert "WHEEL" in regard.__file__, regard.__file__
 q = torch.randn(1, 2, 300, 8, requires_grad=True)
 out = regard.attend(q, q, q, mask=regard.causal() & regard.window(20, 0))
 out.sum().backward()
-found = examine()
-print(json.dumps([regard.explain(q, q, q, mask=regard.window(3, 3)).kernel, found["instruction_set"], found["kernels"]["native"]["why"]]))
+report = examine()
+print(json.dumps([regard.explain(q, q, q, mask=regard.window(3, 3)).kernel, report["instruction_set"], report["kernels"]["native"]["why"]]))
 """
 
 
@@ -28,10 +28,10 @@ def test_without_compiled_kernels(tmp_path: Path) -> None:
     done = subprocess.run(build, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "regard/attention.py" in names
-    assert "regard/py.typed" in names
-    assert not [name for name in names if "_native" in name.rsplit("/", 1)[-1] and name.endswith((".so", ".pyd"))]
+    file_names = zipfile.ZipFile(wheel).namelist()
+    assert "regard/attention.py" in file_names
+    assert "regard/py.typed" in file_names
+    assert not [name for name in file_names if "_native" in name.rsplit("/", 1)[-1] and name.endswith((".so", ".pyd"))]
     folder = tmp_path / "WHEEL"
     zipfile.ZipFile(wheel).extractall(folder)
     # -S keeps the editable install's import hook away; the site-packages are added by hand.

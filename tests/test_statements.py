@@ -1,4 +1,4 @@
-"""The statements of the mechanism, M1 to M12 of the specification, each by a small case that anyone can check by hand."""
+"""Twelve properties of attention (M1 to M12), each by a small case that can be checked by hand."""
 
 import math
 
@@ -15,10 +15,11 @@ X = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
 Q = torch.tensor([[2.0, 1.0]], dtype=torch.float64)
 
 
-def weights(query: torch.Tensor, key: torch.Tensor, **how: object) -> torch.Tensor:
+def weights(query: torch.Tensor, key: torch.Tensor, **options: object) -> torch.Tensor:
+    """The attention weights (L, S)."""
     rows = regard.Rows(list(range(query.shape[-2])))
-    found: torch.Tensor = regard.observe(query, key, key, readings=[rows], **how).readings["rows"]  # type: ignore[arg-type]
-    return found
+    result: torch.Tensor = regard.observe(query, key, key, readings=[rows], **options).readings["rows"]  # type: ignore[arg-type]
+    return result
 
 
 def test_m1_the_attention_distribution_is_a_softmax_over_inputs() -> None:
@@ -110,12 +111,12 @@ def test_m6_reinforce_follows_the_gradient_of_the_expected_reward() -> None:
     q = Q.clone().requires_grad_()
     exact = torch.autograd.grad(torch.softmax(regard.ScaledDot()(q, X), -1) @ r, q)[0]
     for baseline in (0.0, 2.5):
-        many = q.expand(40_000, -1)
-        seen = HardAttention()(many, X, generator=torch.Generator().manual_seed(0))
-        assert seen.index is not None
-        assert seen.log_prob is not None
-        (found,) = torch.autograd.grad(-regard.reinforce(seen.log_prob, r[seen.index], baseline), q)
-        torch.testing.assert_close(found, exact, atol=0.03, rtol=0)
+        queries = q.expand(40_000, -1)
+        attended = HardAttention()(queries, X, generator=torch.Generator().manual_seed(0))
+        assert attended.index is not None
+        assert attended.log_prob is not None
+        (gradient,) = torch.autograd.grad(-regard.reinforce(attended.log_prob, r[attended.index], baseline), q)
+        torch.testing.assert_close(gradient, exact, atol=0.03, rtol=0)
 
 
 def test_m7_saliency_has_no_query_and_focus_has_one() -> None:
@@ -182,12 +183,12 @@ def test_m12_the_value_map_is_factored_and_its_work_is_added() -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(12, heads=3, bias=False).double()
     E = torch.randn(1, 5, 12, dtype=torch.float64)
-    _, seen = layer.observe(E, readings=[regard.Rows(list(range(5)))])
+    _, attended = layer.observe(E, readings=[regard.Rows(list(range(5)))])
     assert layer.value_down(0).shape == (4, 12)
     assert layer.value_up(0).shape == (12, 4)
     # W_o holds every head's Value↑ side by side.
     assert torch.equal(torch.cat([layer.value_up(head) for head in range(3)], 1), layer.out_proj.weight)
-    alpha = seen.readings["rows"][0]
+    alpha = attended.readings["rows"][0]
     change = sum(alpha[head] @ E[0] @ (layer.value_up(head) @ layer.value_down(head)).mT for head in range(3))
     torch.testing.assert_close(E[0] + change, (E + layer(E))[0])
 

@@ -1,4 +1,4 @@
-"""One visual language: an even ramp, readable ink, columns that line up, and colour only where it is wanted."""
+"""Colours and terminal output: an even colour ramp, readable text colours, aligned columns, and when colour is used."""
 
 import io
 import itertools
@@ -11,7 +11,7 @@ from regard.terminal import SHADES, Pen, columns, pad, shade, table
 
 
 def lightness(colour: tuple[int, int, int]) -> float:
-    """OKLab's L of sRGB bytes: the ramp's own measure, computed the other way round."""
+    """The OKLab lightness of an sRGB colour, computed by the inverse of what `blue` uses."""
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (x / 255 for x in colour))
     l = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b) ** (1 / 3)
     m = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b) ** (1 / 3)
@@ -78,25 +78,25 @@ def test_a_word_is_marked_with_and_without_colour() -> None:
     assert "48;2;" not in coloured.hatched()
 
 
-class Screen(io.StringIO):
+class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_colour_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "COLORFGBG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     assert Pen.detect(io.StringIO()) == Pen(colour=False, dark=True)
-    assert Pen.detect(Screen()) == Pen(colour=True, dark=True)
+    assert Pen.detect(Terminal()) == Pen(colour=True, dark=True)
     monkeypatch.setenv("COLORFGBG", "0;15")
-    assert Pen.detect(Screen()) == Pen(colour=True, dark=False)
+    assert Pen.detect(Terminal()) == Pen(colour=True, dark=False)
     monkeypatch.setenv("TERM", "dumb")
-    assert not Pen.detect(Screen()).colour
+    assert not Pen.detect(Terminal()).colour
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert Pen.detect(io.StringIO()).colour
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not Pen.detect(Screen()).colour
+    assert not Pen.detect(Terminal()).colour
 
 
 def test_the_legend_has_its_numbers() -> None:

@@ -24,3 +24,9 @@ def test_bad_input_is_an_error(words, message):
     assert message in without_box(result.output)
     assert not result.stdout
     assert "Traceback" not in result.output
+
+
+def test_an_unknown_device_is_an_error():
+    result = regard("generate", "x", "--device", "tpu")
+    assert result.exit_code == 2
+    assert "'tpu' is not available; torch finds cpu" in without_box(result.output)

@@ -80,7 +80,7 @@ def test_errors(model, tmp_path):
     for arguments, message in [
         ([empty, "-a", "Where?", "-m", model], "empty.txt is empty"),
         ([story, "-a", " ", "-m", model], "the text is empty"),
-        ([tmp_path / "nowhere.txt", "-a", "Where?", "-m", model], "No such file"),
+        ([tmp_path / "nowhere.txt", "-a", "Where?", "-m", model], "there is no file"),
         ([story, "-a", "Where?", "-m", tmp_path], "is not a model"),
     ]:
         result = run(*arguments)

@@ -75,7 +75,7 @@ def test_the_reader_answers_stories_of_our_own():
 def test_the_reader_says_what_it_cannot_read():
     result = regard("read", "-", "--ask", "他在哪？", input="我爱中国。他走了。\n")
     assert result.exit_code == 2
-    assert "most words of this are not in the model's vocabulary" in " ".join(result.output.replace("│", " ").split())
+    assert "most words are not in the model's vocabulary" in " ".join(result.output.replace("│", " ").split())
     known = regard("read", "-", "--ask", "Where is Mary?", input="Mary went to Mars. Mary went to the garden.\n")
     assert known.exit_code == 0
     assert "read as unknown: Mars." in known.stderr
@@ -93,7 +93,7 @@ def test_each_can_be_looked_at_by_its_name(name):
 
 def test_the_one_without_attention_says_so():
     result = regard("look", "zh-en-fixed", "--text", "我爱中国")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "zh-en-fixed has no attention to look at\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "zh-en-fixed has no attention layers to inspect\n")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..training.tasks import TASKS, Evaluation, find_task
+from .device import Device
 
 
 def evaluate(
@@ -21,7 +22,7 @@ def evaluate(
     beam: Annotated[int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write the translations to this file, one per line")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Score a model on a test set: BLEU, chrF and BLEU by source length for translation; perplexity or accuracy for other tasks."""
     if task not in TASKS:

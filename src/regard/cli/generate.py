@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .device import Device
 from .text_input import text_of
 
 
@@ -27,7 +28,7 @@ def generate(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the prompt and the text as JSON")] = False,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Continue PROMPT with a language model."""
     from ..zoo import open as open_model

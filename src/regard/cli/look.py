@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .device import Device
 from .text_input import lines_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def look(
     baseline: Annotated[bool, typer.Option("--baseline/--no-baseline", help="also time the model without inspection")] = True,
     draw: Annotated[bool, typer.Option("--draw", help="draw every head as a thumbnail")] = False,
     head: Annotated[str | None, typer.Option("--head", help="draw one head with its tokens, as LAYER.HEAD")] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Run a model on a text and show the attention of every head, checked against the model's own output."""
     if (text is None) == (file is None):

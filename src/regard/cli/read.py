@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from .device import Device
 from .text_input import lines_of, text_of
 
 
@@ -18,7 +19,7 @@ def read(
     ask: Annotated[list[str], typer.Option("--ask", "-a", help="the question; may be repeated")],
     model: Annotated[str, typer.Option("--model", "-m", help="a name from `regard models` or the folder of a run")] = "reader",
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per question")] = False,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Answer questions about a short story, reading only the sentences that hard attention picks for each question."""
     from ..text.sentences import split_sentences
@@ -26,6 +27,8 @@ def read(
     from ..zoo import open as open_model
 
     try:
+        if story != "-" and not Path(story).is_file():
+            raise ValueError(f"there is no file {story!r}; give a text file, or - to read standard input")
         sentences = split_sentences("\n".join(lines_of(None, None if story == "-" else Path(story))))
         for question in ask:
             text_of(question)

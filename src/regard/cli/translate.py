@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .device import Device
 from .text_input import lines_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def translate(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text, with its alignment")] = False,
     alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment below each translation")] = True,
     html: Annotated[Path | None, typer.Option("--html", help="also write the alignment as an interactive page (one text only)")] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Translate texts, and show the attention weights between target words and source words.
 

@@ -18,13 +18,19 @@ from regard.terminal import Pen
 
 def run_program(run: Callable[[], Any], show: Callable[[Any], Board], about: str | None, argv: Sequence[str] | None = None) -> None:
     """Run a demonstration as a program. ``run`` returns a dataclass of numbers, ``show`` its panels; ``about`` is the text of --help."""
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    name = run.__module__.rpartition(".")[2]
+    program = None if name == "__main__" else f"regard demo {name}"
+    parser = argparse.ArgumentParser(program, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON instead of drawing")
     parser.add_argument("--save", metavar="FILE", help="also save a figure: .svg, .png or .pdf (needs matplotlib)")
     parser.add_argument("--plain", action="store_true", help="no colour (the default if the output is not a terminal)")
     parser.add_argument("--colour", action="store_true", help="24-bit colour even if the output is not a terminal")
     parser.add_argument("--light", action="store_true", help="colours for a terminal with a light background")
     options = parser.parse_args(argv)
+    if options.save:
+        from regard.plotting import figure_file
+
+        figure_file(options.save)  # an unknown file type must fail before the work, not after it
     with torch.random.fork_rng(devices=[]):  # demonstrations set seeds; the caller's random state is restored
         result = run()
     board = show(result)
