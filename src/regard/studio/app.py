@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from ..sight.views.report import embedded
+from ..web import script_json
 from . import job_routes
 from .guard import Guard
 from .initial_results import InitialResults, computed_results
@@ -24,7 +24,7 @@ from .library import Library
 from .pages import pages
 from .refusal import Refusal
 from .requests import page_router, refusals
-from .static_files import read_text, served_file
+from .static_files import index_html, served_file
 
 
 def create(folders: dict[str, Path], *, threads: int = 0, most_waiting: int = 16) -> FastAPI:
@@ -83,15 +83,15 @@ def _shell_routes(app: FastAPI) -> None:
             "models": _models(request.app.state.library),
             "initial": {**initial.ready, **computed_results()},
         }
-        return read_text("index.html").replace("{{known}}", embedded(known))
+        return index_html().replace("{{known}}", script_json(known))
 
-    @app.get("/static/{name:path}", include_in_schema=False)
-    def static(name: str) -> Response:
-        found = served_file(name)
-        if found is None:
+    @app.get("/static/{path:path}", include_in_schema=False)
+    def static(path: str) -> Response:
+        file = served_file(path)
+        if file is None:
             raise HTTPException(404)
-        text, kind = found
-        return Response(text, media_type=kind)
+        text, media_type = file
+        return Response(text, media_type=media_type)
 
     @app.get("/api/models", tags=["models"], summary="The models of the studio", responses=refusals())
     def models(request: Request) -> dict[str, Any]:
