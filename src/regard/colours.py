@@ -1,4 +1,4 @@
-"""One visual language: the same weight has the same colour in the terminal, in a figure and on the page.
+"""The colours of weights, differences and heads: the same in the terminal, in a figure and on a page (`regard.web.palette`).
 
 Colours are built in OKLCH, where equal steps look equal, and given as sRGB bytes. Ottosson 2020, "A perceptual color space for image
 processing".

@@ -1,6 +1,6 @@
 """The pages of the studio: one folder each, found by listing this package. No other file names them.
 
-A folder holds `__init__.py` with the page's `PAGE`, `page.js` that draws it, and `texts.js` with its words in every language; larger
+A folder holds `__init__.py` with the page's `PAGE`, `page.js` that draws it, and `texts.js` with its texts in every language; larger
 pages have more files beside these.
 """
 

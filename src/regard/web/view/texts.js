@@ -43,7 +43,7 @@ export const EN = {
   scoreIs: "score of the query and the key: q·k/√d with what the model adds (bias, soft cap, temperature)",
   entropy: "entropy",
   nats: "nats",
-  sink: "weight on the first token",
+  sink: "first-token weight",
   max_logit: "largest score",
   distance: "Mean weight by distance",
   self: "itself",
