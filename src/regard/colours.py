@@ -1,4 +1,4 @@
-"""The colours of weights, differences and heads, the same in the terminal, in figures and on web pages.
+"""The colours of weights, differences and heads, the same in the terminal, in figures and on web pages (`regard.web.palette`).
 
 Colours are defined in OKLCH, where equal steps look equal, and returned as sRGB bytes. Ottosson 2020, "A perceptual color space for image
 processing".

@@ -78,15 +78,22 @@ def shows(view: Any, selector: str, wanted: str | list[str], *, within: bool = F
     pytest.fail(f"{selector} never said {wanted!r}; at last it said {found!r}")
 
 
+def value(text: str) -> float:
+    """A number as the page writes it: 0.123, −4, 1.2·10⁻⁷."""
+    digits = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+    mantissa, _, exponent = text.translate(digits).partition("·10")
+    return float(mantissa) * 10.0 ** int(exponent or 0)
+
+
 PIXEL = """([q, k]) => {
   const view = document.querySelector('.regard').regard.view, p = view.plot, canvas = document.querySelector('.rv-canvas');
   const [x, y] = view.state.form === 'row' ? [k, q] : [q, k], ratio = canvas.width / parseFloat(canvas.style.width);
-  const left = p.margin.left + (x - p.box.x0 + 0.5) * p.cw, top = p.margin.top + (y - p.box.y0 + 0.15) * p.ch;
+  const left = p.margin.left + (x - p.box.x0 + 0.5) * p.cellWidth, top = p.margin.top + (y - p.box.y0 + 0.15) * p.cellHeight;
   return [...canvas.getContext('2d').getImageData(Math.round(left * ratio), Math.round(top * ratio), 1, 1).data].slice(0, 3);
 }"""
 CELL = """([q, k]) => {
   const p = document.querySelector('.regard').regard.view.plot;
-  return [p.margin.left + (k - p.box.x0 + 0.5) * p.cw, p.margin.top + (q - p.box.y0 + 0.5) * p.ch];
+  return [p.margin.left + (k - p.box.x0 + 0.5) * p.cellWidth, p.margin.top + (q - p.box.y0 + 0.5) * p.cellHeight];
 }"""
 
 
@@ -150,8 +157,7 @@ def test_a_cell_tells_its_exact_weight_and_the_mask(show: Show) -> None:
     move_to_cell(view, 7, 2)
     becomes(view, q=7, k=2)
     weight = float(short().head(1, 3).tile()[7, 2])
-    said = view.locator(".rv-said b").inner_text().replace("−", "-")
-    assert float(said) == pytest.approx(weight, rel=0.06, abs=6e-5)
+    assert value(view.locator(".rv-said b").inner_text()) == pytest.approx(weight, rel=0.06, abs=6e-5)
     move_to_cell(view, 2, 7)
     view.evaluate(FRAME)
     shows(view, ".rv-said", "masked", within=True)
@@ -165,7 +171,7 @@ def test_a_cell_tells_the_score_behind_its_weight(show: Show) -> None:
     for query, key in ((7, 2), (9, 8)):
         move_to_cell(view, query, key)
         becomes(view, q=query, k=key)
-        shows(view, ".rv-score", f"score {float(scores[query, key]):.2f} →", within=True)
+        shows(view, ".rv-score", f"score {float(scores[query, key]):.2f} →".replace("-", "−"), within=True)
 
 
 def test_click_pins_and_escape_releases(show: Show) -> None:
@@ -195,7 +201,7 @@ def test_keys_walk_tokens_heads_layers_views_and_scales(show: Show) -> None:
     shows(view, ".rv-card h2", "Layer 1 · Head 3")
     for key, name in zip("1234", ("pattern", "words", "stacked", "lines"), strict=True):
         view.keyboard.press(key)
-        becomes(view, view=name)
+        becomes(view, picture=name)
         until(view, f"document.querySelector('.rv-tab[aria-selected=true]').dataset.view === '{name}'")
     view.keyboard.press("s")
     becomes(view, scale="log")
@@ -236,7 +242,7 @@ def test_zoom_shows_fewer_cells_and_the_tile_in_python(show: Show) -> None:
     shows(view, ".rv-python code", "figures.pattern(seen, layer=0, head=1)", within=True)
     view.keyboard.press("+")
     view.evaluate(FRAME)
-    until(view, f"document.querySelector('.regard').regard.view.plot.box.w < {len(WORDS)}")
+    until(view, f"document.querySelector('.regard').regard.view.plot.box.width < {len(WORDS)}")
     view.keyboard.press("ArrowRight")
     view.evaluate(FRAME)
     made = re.fullmatch(
@@ -247,26 +253,26 @@ def test_zoom_shows_fewer_cells_and_the_tile_in_python(show: Show) -> None:
     assert q0 <= state(view)["q"] < q1
     view.keyboard.press("0")
     view.evaluate(FRAME)
-    until(view, f"document.querySelector('.regard').regard.view.plot.box.w === {len(WORDS)}")
+    until(view, f"document.querySelector('.regard').regard.view.plot.box.width === {len(WORDS)}")
 
 
 def test_the_address_holds_the_view(show: Show) -> None:
     view = show(short_page())
-    change(view, entry=0, head=3, view="stacked", scale="rank", form="column", lang="zh")
+    change(view, entry=0, head=3, picture="stacked", scale="rank", form="column", lang="zh")
     view.evaluate("document.querySelector('.regard').regard.pin(7, 2)")
     until(view, "location.hash.includes('pin=1')")
     fragment = view.evaluate("location.hash")
     again = show(short_page(), fragment=fragment)
     kept = state(again)
-    assert {name: kept[name] for name in ("entry", "head", "view", "scale", "form", "lang", "q", "k", "pinned")} == {
-        "entry": 0, "head": 3, "view": "stacked", "scale": "rank", "form": "column", "lang": "zh", "q": 7, "k": 2, "pinned": True
+    assert {name: kept[name] for name in ("entry", "head", "picture", "scale", "form", "lang", "q", "k", "pinned")} == {
+        "entry": 0, "head": 3, "picture": "stacked", "scale": "rank", "form": "column", "lang": "zh", "q": 7, "k": 2, "pinned": True
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("fragment", ["#layer=99&head=77&q=1e9&view=nope&scale=x&form=y&lang=xx", "#head=-1&q=&k=abc", "#%%%"])
 def test_a_broken_address_does_no_harm(show: Show, fragment: str) -> None:
     now = state(show(short_page(), fragment=fragment))
-    assert now["view"] == "pattern"
+    assert now["picture"] == "pattern"
     assert 0 <= now["head"] < 4
     assert now["scale"] == "linear"
 
@@ -276,7 +282,7 @@ def test_chinese_and_dark_at_a_press(show: Show) -> None:
     view.get_by_role("button", name="中文").click()
     view.evaluate(FRAME)
     until(view, "document.querySelector('.regard').lang === 'zh-CN'")
-    shows(view, ".rv-tab", ["图样", "词句", "逐行", "连线"])
+    shows(view, ".rv-tab", ["注意力图", "文本", "逐行", "连线"])
     shows(view, ".rv-chips", "前一词元", within=True)
     view.keyboard.press("t")
     view.evaluate(FRAME)
@@ -299,7 +305,7 @@ def test_search_finds_words_across_tokens(show: Show) -> None:
 def test_saved_files_hold_the_view(show: Show) -> None:
     view = show(short_page(), fragment="#layer=0&head=1&q=6")
     for name in ("pattern", "words", "stacked", "lines"):
-        change(view, view=name)
+        change(view, picture=name)
         saved = {}
         for kind in ("svg", "png", "json"):
             with view.expect_download() as waiting:
@@ -336,11 +342,11 @@ def test_a_long_text_keeps_the_page_light_and_the_numbers_right(show: Show) -> N
     assert view.locator(".rv-list small").first.inner_text() == f"{int(top.keys[0, 1, 1500, 0]):,}"
     assert float(view.locator(".rv-list .rv-num").first.inner_text()) == pytest.approx(float(top.weights[0, 1, 1500, 0]), abs=6e-4)
     for name in ("pattern", "words", "stacked", "lines"):
-        change(view, view=name)
+        change(view, picture=name)
         assert view.locator(".regard .rv-token").count() < 1500
         assert view.locator(".rv-now").count() >= 1
         assert view.locator(".regard *").count() < 6000
-    change(view, view="words")
+    change(view, picture="words")
     view.locator(".rv-search").fill("needle")
     shows(view, ".rv-found", f"1 of {len([i for i in range(3000) if i % 97 == 13])}")
     view.keyboard.press("Enter")
@@ -355,7 +361,8 @@ def test_a_server_may_give_exact_tiles(show: Show) -> None:
         """async (row) => {
           const payload = JSON.parse(document.getElementById('payload').textContent);
           window.asked = [];
-          window.second = await regardView(document.getElementById('view'), payload, { lang: 'en', fetchTile: async (e, h, q, k) => {
+          const place = document.getElementById('view');
+          window.second = await regard.attentionView(place, payload, { lang: 'en', fetchTile: async (e, h, q, k) => {
             window.asked.push([e.layer, h, q, k]);
             const wanted = q[0] === 2000 && q[1] === 2001 && k[1] - k[0] === row.length;
             return wanted ? row : new Float32Array((q[1] - q[0]) * (k[1] - k[0])).fill(0.5);
@@ -366,7 +373,7 @@ def test_a_server_may_give_exact_tiles(show: Show) -> None:
     )
     until(view, "document.querySelectorAll('.rv-list button').length > 2")
     assert [0, 0, [2000, 2001], [0, 3000]] in view.evaluate("window.asked")
-    shown = [float(x.replace("−", "-")) for x in view.locator(".rv-list button .rv-num").all_inner_texts()]
+    shown = [value(text) for text in view.locator(".rv-list button .rv-num").all_inner_texts()]
     assert shown == pytest.approx(given.topk(8).values.tolist(), abs=6e-4)
     for _ in range(7):
         view.evaluate("second.view.state.k = 2000")
@@ -394,7 +401,7 @@ def test_a_generation_is_walked_step_by_step(show: Show) -> None:
         model.generate(torch.tensor([[1, 2, 3]]), max_new=3, temperature=0)
     view = show(page(build_payload(seen), lang="en"), fragment="#layer=1&call=2&head=1")
     shows(view, ".rv-card h2", "Layer 1 · Head 1 · Step 2")
-    shown = [float(text) for text in view.locator(".rv-list .rv-num").all_inner_texts()]
+    shown = [value(text) for text in view.locator(".rv-list .rv-num").all_inner_texts()]
     assert shown == pytest.approx(seen.head(1, 1, call=2).tile()[0].sort(descending=True).values.tolist(), abs=6e-4)
     shows(view, ".rv-python code", "call=2", within=True)
     view.locator(".rv-pick select").nth(2).select_option("0")
@@ -456,7 +463,7 @@ def test_a_phone_scrolls_only_down(show: Show, name: str, text: Callable[[], str
     view = show(text(), fragment=f"#view={name}&q=5", width=390, height=844, has_touch=True)
     assert view.evaluate("document.documentElement.scrollWidth") <= 390
     view.locator(".rv-tab").first.tap()
-    becomes(view, view="pattern")
+    becomes(view, picture="pattern")
 
 
 def test_a_notebook_s_frame_works(show: Show) -> None:

@@ -33,7 +33,7 @@ def test_a_translation_appears_with_its_alignment(visit: Visit, wait: Any, studi
     wait(page.locator(".rv-wordrow").first).to_contain_text("c")
     word = page.locator(".rv-wordrow .rv-token").last
     word.hover()
-    wait(page.locator(".rv-said")).not_to_contain_text("hover")
+    wait(page.locator(".rv-said")).not_to_contain_text("Point at")
     page.locator("ol.st-alts button").nth(1).click()
     wait(page.locator("[data-result]")).to_have_text(wanted[0]["candidates"][1]["text"] or "…")
     assert "text=c+a+b" in page.url
@@ -55,7 +55,7 @@ def test_a_text_is_looked_at_and_heads_are_changed(visit: Visit, wait: Any, stud
     page = visit("#look?model=letters&text=the+lazy+dog")
     wait(page.locator("[data-facts]")).to_contain_text("12 tokens")
     page.locator("textarea").first.fill("the quick brown fox")
-    page.get_by_role("button", name="Look", exact=True).click()
+    page.get_by_role("button", name="Inspect", exact=True).click()
     wait(page.locator("[data-facts]")).to_contain_text("19 tokens")
     wait(page.locator(".rv-proof > summary")).to_contain_text("✓")
     page.locator("[data-apply]").click()
@@ -66,7 +66,7 @@ def test_a_text_is_looked_at_and_heads_are_changed(visit: Visit, wait: Any, stud
     wait(page.locator("[data-mean]")).to_have_text(re.compile(r"\d"))
     shown = page.locator("[data-mean]").inner_text().strip().replace("·10", "e").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
     assert float(shown) == pytest.approx(wanted["mean"], rel=0.06, abs=1e-4)
-    page.get_by_role("button", name="Take all back").click()
+    page.get_by_role("button", name="Undo all").click()
     wait(page.locator("[data-mean]")).to_have_count(0)
     page.locator('.rv-tab[data-view="words"]').click()
     wait(page.locator(".rv-words").last).to_be_visible()
@@ -80,7 +80,7 @@ def test_a_long_look_can_be_cancelled_and_nothing_typed_is_lost(visit: Visit, wa
     wait(page.locator("[data-facts]")).to_contain_text("12 tokens")
     long = "the quick brown fox. " * 1500
     page.locator("textarea").first.fill(long)
-    page.get_by_role("button", name="Look", exact=True).click()
+    page.get_by_role("button", name="Inspect", exact=True).click()
     wait(page.locator(".st-progress").first).to_be_visible()
     page.get_by_role("button", name="Cancel").first.click()
     wait(page.locator(".st-progress").first).to_be_hidden()

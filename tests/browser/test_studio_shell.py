@@ -9,10 +9,12 @@ import pytest
 import regard
 
 Visit = Callable[..., Any]
-PAGES = sorted(file.parent.name for file in Path(regard.__file__).parent.glob("studio/pages/*/page.js"))
+ROOT = Path(regard.__file__).parent
+PAGES = sorted(file.parent.name for file in ROOT.glob("studio/pages/*/page.js"))
+TEXTS = sorted(f"/static/{file.relative_to(ROOT).as_posix()}" for file in ROOT.rglob("texts.js"))  # the pages', the shell's, the report's
 TABS = {
     "translate": ("Translate", "翻译"),
-    "look": ("Look", "透视"),
+    "look": ("Inspect", "查看注意力"),
     "steps": ("Steps", "步骤"),
     "regression": ("Regression", "回归"),
     "cost": ("Cost", "开销"),
@@ -118,6 +120,6 @@ SHAPE = """async (file) => {
 }"""
 
 
-@pytest.mark.parametrize("file", ["/static/texts.js", *(f"/static/pages/{name}/texts.js" for name in PAGES)])
+@pytest.mark.parametrize("file", TEXTS)
 def test_both_languages_say_everything(visit: Visit, file: str) -> None:
     assert visit("#regression").evaluate(SHAPE, file) == []

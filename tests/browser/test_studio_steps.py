@@ -49,7 +49,7 @@ def test_the_arithmetic_comes_to_the_number(visit: Visit, switches: str) -> None
                 .replace("·", "*")
                 .replace("−", "-")
                 .replace("√2", "1.41421356")
-                .replace("as it was", right.replace("−", "-"))
+                .replace("not scaled", right.replace("−", "-"))
             )
             assert re.fullmatch(r"[-\d.e*+/() ]*(?:(?:tanh)?[-\d.e*+/() ]*)*", expression), told
             assert eval(expression, {"tanh": math.tanh}) == pytest.approx(float(right.replace("−", "-")), abs=2e-3), (stage, told)
@@ -116,7 +116,7 @@ def test_the_panels_answer(visit: Visit, wait: Any) -> None:
     page = visit("#steps")
     soft = page.locator("[data-soft]")
     wait(soft).to_have_text("7.978")
-    page.get_by_label("on the way to apple").fill("0.5")
+    page.get_by_label("mixed with apple").fill("0.5")
     wait(page.locator(".st-code").first).to_contain_text("KeyError")
     wait(page.locator('[data-number="variance"]').first).to_have_text("65.94")
     page.get_by_label("to drink").fill("4")

@@ -66,7 +66,7 @@ def test_hard_attention_is_shown_beside_soft(visit: Visit, wait: Any, chinese_st
     wait(page.locator("[data-soft]")).to_have_count(0)
 
 
-@pytest.mark.parametrize(("lang", "told"), [("en", "are not those its card was written for"), ("zh", "与模型卡片记录的不一致")])
+@pytest.mark.parametrize(("lang", "told"), [("en", "do not match its card"), ("zh", "与模型卡片的记录不一致")])
 def test_changed_weights_are_told_where_they_were_asked_for(visit: Visit, wait: Any, chinese_studio: str, lang: str, told: str) -> None:
     page = visit(f"#translate?text={LOVE}&models=zh-en-transformer,zh-en-changed", at=chinese_studio, lang=lang)
     wait(page.locator("[data-result]")).to_be_visible()
@@ -85,7 +85,7 @@ def test_a_long_text_is_read_in_parts(visit: Visit, wait: Any, chinese_studio: s
     page = visit("#translate", at=chinese_studio)
     page.locator("textarea").fill("我爱中国。他买苹果和书。" * 10)
     page.locator("textarea").press("Enter")
-    parts = page.get_by_role("group", name="A long text, read in 20 parts:")
+    parts = page.get_by_role("group", name="A long text, translated in 20 parts:")
     wait(parts.get_by_role("button")).to_have_count(20)
     wait(page.locator(".rv-wordrow").first).to_contain_text("国")
     parts.get_by_role("button").nth(1).click()
@@ -95,14 +95,16 @@ def test_a_long_text_is_read_in_parts(visit: Visit, wait: Any, chinese_studio: s
 def test_what_cannot_be_read_is_said(visit: Visit, wait: Any, chinese_studio: str) -> None:
     page = visit("#translate", at=chinese_studio)
     page.locator("textarea").fill("我爱狗。")
-    wait(page.locator("[data-note]")).to_have_text("Read as unknown, since the model never saw them: 狗")
+    wait(page.locator("[data-note]")).to_have_text("Characters unknown to the model: 狗")
     page.locator("textarea").fill("Guten Tag")
-    wait(page.locator("[data-note]")).to_contain_text("Most of this text is in characters zh-en-transformer never saw (it reads Chinese)")
+    wait(page.locator("[data-note]")).to_contain_text(
+        "Most characters of this text are unknown to zh-en-transformer (it translates from Chinese)"
+    )
 
 
 def test_a_page_without_models_says_what_to_do(visit: Visit, wait: Any, empty_studio: str) -> None:
     page = visit("#translate", at=empty_studio)
-    wait(page.locator("#page")).to_contain_text("No translator is here")
+    wait(page.locator("#page")).to_contain_text("No translator is available")
     wait(page.locator("#page pre")).to_contain_text("regard studio --model")
     page.locator(".st-lang").click()
     wait(page.locator("#page")).to_contain_text("这里没有翻译模型")

@@ -35,7 +35,7 @@ def test_the_browser_is_told_the_pages_and_can_load_them(studio: Any) -> None:
     assert f'"pages": [{listed}]' in studio.get("/").text.replace('","', '", "').replace('":[', '": [')
     for name in names:
         for file in ("page.js", "texts.js"):
-            answer = studio.get(f"/static/pages/{name}/{file}")
+            answer = studio.get(f"/static/studio/pages/{name}/{file}")
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith("text/javascript")
 

@@ -7,5 +7,5 @@ server   serving.py starts it, app.py builds the application, guard.py checks ev
          initial_results.py what pages show before the first request, static_files.py the files the browser may load
 worker   jobs.py runs one heavy job at a time in a process of its own, worker.py; worker_state.py is what that process keeps between jobs
 models   library.py lists them, memory.py checks whether there is memory for the work
-static/  the shell (main.js, texts.js) and the controls and pictures pages share
+static/  the shell (main.js, texts.js), requests to the server and the controls pages share; the rest is in regard.web
 """

@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from ..sight.views.report import embedded
+from ..web import script_json
 from . import job_routes
 from .guard import Guard
 from .initial_results import InitialResults, computed_results
@@ -24,7 +24,7 @@ from .library import Library
 from .pages import pages
 from .request_error import RequestError
 from .requests import error_responses, page_router
-from .static_files import read_text, served_file
+from .static_files import index_html, served_file
 
 
 def create(folders: dict[str, Path], *, threads: int = 0, max_waiting: int = 16) -> FastAPI:
@@ -83,11 +83,11 @@ def _shell_routes(app: FastAPI) -> None:
             "models": _models(request.app.state.library),
             "initial": {**initial.ready, **computed_results()},
         }
-        return read_text("index.html").replace("{{known}}", embedded(data))
+        return index_html().replace("{{known}}", script_json(data))
 
-    @app.get("/static/{name:path}", include_in_schema=False)
-    def static(name: str) -> Response:
-        file = served_file(name)
+    @app.get("/static/{path:path}", include_in_schema=False)
+    def static(path: str) -> Response:
+        file = served_file(path)
         if file is None:
             raise HTTPException(404)
         text, media_type = file

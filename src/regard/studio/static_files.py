@@ -1,43 +1,46 @@
-"""The files served to the browser: those of static/, and the JavaScript of each page as pages/<page>/<file>. Nothing else is served."""
+"""The files the browser may load: those of web/ and studio/static/, and the JavaScript of each page. Nothing else has an address.
+
+An address is a file's path in the package after /static/, so that a relative import means the same in the browser and in the source:
+/static/web/dom.js, /static/studio/static/main.js, /static/studio/pages/look/page.js.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
-from ..sight.views.report import component_css, component_js
-from . import palette
+from ..web import GENERATED, bundle, source
 from .pages import pages
 
-MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-GENERATED = {"regard-view.js": component_js, "regard-view.css": component_css, "palette.js": palette.script}
+_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_EARLY = "studio/static/early.js"  # runs before the first paint: a classic script
 
 
-def served_file(name: str) -> tuple[str, str] | None:
-    """The text and the media type of /static/<name>; None if there is no such file.
+def served_file(path: str) -> tuple[str, str] | None:
+    """Return the text and the media type of what is at /static/<path>, None if nothing is.
 
-    >>> served_file("main.js")[1], served_file("../app.py"), served_file("pages/look/__init__.py")
+    >>> served_file("web/dom.js")[1], served_file("../app.py"), served_file("studio/pages/look/__init__.py")
     ('text/javascript', None, None)
     """
-    if name in GENERATED:
-        return GENERATED[name](), _media_type(name)
-    file = _files().get(name)
-    return None if file is None else (file.read_text(encoding="utf-8"), _media_type(name))
+    if path not in _served_paths():
+        return None
+    text = bundle(path, "early") if path == _EARLY else source(path)
+    return text, _media_type(path)
 
 
-def read_text(name: str) -> str:
-    """The text of a file of static/."""
-    return files(__package__).joinpath("static", name).read_text(encoding="utf-8")
+def index_html() -> str:
+    """The studio's HTML, with {{known}} where the server puts what it knows."""
+    return source("studio/static/index.html")
 
 
 @cache
-def _files() -> dict[str, Traversable]:
-    """Every file that is served, by its path after /static/. A name is looked up here and never used as a path."""
-    root = files(__package__)
-    folders = {"": root.joinpath("static")} | {f"pages/{page.name}/": root.joinpath("pages", page.name) for page in pages()}
-    return {f"{prefix}{file.name}": file for prefix, folder in folders.items() for file in folder.iterdir() if _media_type(file.name)}
+def _served_paths() -> frozenset[str]:
+    """Every path that may be sent: one that is not listed cannot lead anywhere."""
+    package = files("regard")
+    folders = ["web", "web/view", "studio/static", *(f"studio/pages/{page.name}" for page in pages())]
+    listed = {f"{folder}/{file.name}" for folder in folders for file in package.joinpath(*folder.split("/")).iterdir()}
+    return frozenset(path for path in listed | set(GENERATED) if _media_type(path))
 
 
-def _media_type(name: str) -> str:
-    return MEDIA_TYPES.get(name.rpartition(".")[2], "")
+def _media_type(path: str) -> str:
+    return _MEDIA_TYPES.get(path.rpartition(".")[2], "")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.colours import blue, contrast, hexadecimal, ink
+from regard.colours import HEADS, blue, contrast, hexadecimal, ink, signed
 from regard.files import write_text
 from regard.sight.sighting import Missed, Sighting
 from regard.sight.views.alignment import alignment_html
 from regard.sight.views.payload import build_payload
-from regard.sight.views.report import component_css, component_js, page, to_html, write_html
+from regard.sight.views.report import page, to_html, view_css, view_js, write_html
 from sightings import WORDS, watched
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(2)>", '"&\u2028', "$x$"]
@@ -64,7 +64,7 @@ def test_the_page_makes_no_request() -> None:
     outside = [u for u in re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}", text) if "www.w3.org" not in u]
     assert outside == []
     assert "default-src 'none'" in text
-    assert not re.search(r"\b(?:fetch|XMLHttpRequest|WebSocket|importScripts|import)\s*\(", component_js())
+    assert not re.search(r"\b(?:fetch|XMLHttpRequest|WebSocket|importScripts|import)\s*\(", view_js())
 
 
 def test_a_page_of_few_tokens_is_small(tmp_path: Path) -> None:
@@ -74,19 +74,21 @@ def test_a_page_of_few_tokens_is_small(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_colours_of_the_library() -> None:
-    script = re.search(r"const RAMP = (\{.*?\});", component_js())
+    script = re.search(r"const PALETTE = (\{.*\});", view_js())
     assert script is not None
-    ramp = json.loads(script.group(1))
+    palette = json.loads(script.group(1))
+    assert palette["heads"] == [hexadecimal(colour) for colour in HEADS]
     for name, dark in (("light", False), ("dark", True)):
+        theme = palette[name]
         for i in range(256):
-            assert "#" + ramp[name][6 * i : 6 * i + 6] == hexadecimal(blue(i / 255, dark=dark))
-            white = ramp[name + "Ink"][i] == "1"
-            assert ink(blue(i / 255, dark=dark)) == ((255, 255, 255) if white else (0, 0, 0))
+            for ramp, colour in (("weight", blue(i / 255, dark=dark)), ("difference", signed(2 * i / 255 - 1, dark=dark))):
+                assert "#" + theme[ramp][6 * i : 6 * i + 6] == hexadecimal(colour)
+                assert ink(colour) == ((255, 255, 255) if theme[ramp + "Ink"][i] == "1" else (0, 0, 0))
 
 
 @pytest.mark.parametrize("rule", [0, 1])
 def test_colours_have_enough_contrast(rule: int) -> None:
-    block = component_css().splitlines()[rule]
+    block = view_css().splitlines()[rule]
     colours = {name: tuple(int(value[i : i + 2], 16) for i in (0, 2, 4)) for name, value in re.findall(r"--(\w+):#(\w{6});", block)}
     for name, least in {"ink": 12.0, "quiet": 4.5, "red": 4.5, "edge": 3.0, "fill": 3.0}.items():
         assert contrast(colours[name], colours["page"]) >= least, name  # type: ignore[arg-type]

@@ -1,57 +1,83 @@
-// Asking the server: JSON in, JSON out; refusals with their reason; heavy jobs with progress and a way to stop them.
+// Requests to the studio's server: JSON in, JSON out; refusals with their reason; long jobs with progress and a way to cancel them.
 
+const RETRIES = 5; // of a request refused because too many wait
+const FIRST_POLL = 150; // milliseconds until a job's progress is first asked for
+const POLL = 300;
+
+// A request the server refused, or that did not reach it. code: a key of the texts' `refusals`; values: the numbers in its sentence.
 export class Refused extends Error {
-  constructor(told, status) { super(told.message || `HTTP ${status}`); this.code = told.code || "failed"; this.values = told.values || {}; this.status = status; }
+  constructor(body, status) {
+    super(body.message || `HTTP ${status}`);
+    this.code = body.code || "failed";
+    this.values = body.values || {};
+    this.status = status;
+  }
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const unreachable = (error) => new Refused({ code: "gone", message: String(error) }, 0);
 
-export async function ask(path, body, { signal } = {}) {
+export async function post(path, body, { signal } = {}) {
+  const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
   for (let tries = 0; ; tries++) {
-    let answer;
-    try {
-      answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
-    } catch (error) {
-      if (error.name === "AbortError") throw new Refused({ code: "cancelled", message: "cancelled" }, 0);
-      throw new Refused({ code: "gone", message: String(error) }, 0);
-    }
-    if (answer.ok) return answer.json();
-    const told = await answer.json().catch(() => ({}));
-    if (answer.status === 503 && tries < 5) { await pause(1000 * Math.min(10, Number(answer.headers.get("Retry-After")) || 1)); continue; }
-    throw new Refused(told, answer.status);
+    const response = await fetch(path, request).catch((error) => {
+      throw error.name === "AbortError" ? new Refused({ code: "cancelled", message: "cancelled" }, 0) : unreachable(error);
+    });
+    if (response.ok) return response.json();
+    const refusal = await response.json().catch(() => ({}));
+    if (response.status !== 503 || tries >= RETRIES) throw new Refused(refusal, response.status);
+    await pause(1000 * Math.min(10, Number(response.headers.get("Retry-After")) || 1));
   }
 }
 
 export async function get(path) {
-  const answer = await fetch(path).catch((error) => { throw new Refused({ code: "gone", message: String(error) }, 0); });
-  if (!answer.ok) throw new Refused(await answer.json().catch(() => ({})), answer.status);
-  return answer.json();
+  const response = await fetch(path).catch((error) => {
+    throw unreachable(error);
+  });
+  if (!response.ok) throw new Refused(await response.json().catch(() => ({})), response.status);
+  return response.json();
 }
 
-// A heavy job: { done: promise, cancel() }. onProgress gets { state, before, share } until it ends.
+// A long job: { done: a promise of the answer, cancel() }. onProgress gets { state, before, share } until it ends.
 export function job(path, body, onProgress = () => {}) {
-  const name = crypto.randomUUID(), stop = new AbortController();
+  const name = crypto.randomUUID();
+  const abort = new AbortController();
   let running = true;
-  const done = ask(`${path}?job=${name}`, body, { signal: stop.signal }).finally(() => { running = false; });
+  const done = post(`${path}?job=${name}`, body, { signal: abort.signal }).finally(() => {
+    running = false;
+  });
   (async () => {
-    await pause(150);
+    await pause(FIRST_POLL);
     while (running) {
-      try { const told = await get(`/api/jobs/${name}`); if (running && told.state !== "absent") onProgress(told); } catch { /* the answer itself will tell */ }
-      await pause(300);
+      const progress = await get(`/api/jobs/${name}`).catch(() => null); // an error of the job comes with its own answer
+      if (progress && running && progress.state !== "absent") onProgress(progress);
+      await pause(POLL);
     }
   })();
-  return { done, cancel() { fetch(`/api/jobs/${name}`, { method: "DELETE" }).catch(() => {}); stop.abort(); } };
+  const cancel = () => {
+    fetch(`/api/jobs/${name}`, { method: "DELETE" }).catch(() => {});
+    abort.abort();
+  };
+  return { done, cancel };
 }
 
-// The newest question only: while one is being answered, of those that follow the last alone is asked next.
+// A function that runs one call at a time; of the calls made meanwhile only the last is run afterwards.
 export function latest(run) {
-  let busy = false, waiting = null;
-  return async function next(...given) {
-    if (busy) { waiting = given; return; }
+  let busy = false;
+  let waiting = null; // the arguments of the next call
+  return async function next(...args) {
+    if (busy) {
+      waiting = args;
+      return;
+    }
     busy = true;
-    try { await run(...given); } finally {
+    try {
+      await run(...args);
+    } finally {
       busy = false;
-      if (waiting) { const again = waiting; waiting = null; next(...again); }
+      const again = waiting;
+      waiting = null;
+      if (again) next(...again);
     }
   };
 }

@@ -1,91 +1,213 @@
-// Look: a model, a text, and what every head does with it; what changes when heads are changed; one word in several sentences.
+// Inspect: a model, a text, and what every head does with it; what changes when heads are changed; one word in several sentences.
 
-import { h, number, count } from "../../dom.js";
-import { ask, get, job, latest } from "../../server.js";
-import { choice, foot, problem, progress, select, card } from "../../widgets.js";
+import { h } from "../../../web/dom.js";
+import { count } from "../../../web/numbers.js";
+import { attentionView } from "../../../web/view/attention_view.js";
+import { get, job, post } from "../../static/server.js";
+import { acceptDrops, fileButton, foot, pageHead, problem, progress, select } from "../../static/widgets.js";
 import { meanings } from "./meanings.js";
 import { whatIf } from "./what_if.js";
 
-const SHARED = 1500; // characters of a text that still fit an address
+const LONGEST_IN_ADDRESS = 1500; // characters of a text
+const LARGEST_FILE = 2_000_000; // bytes
+const VIEW_PARAMETERS = ["layer", "head", "q", "view", "scale", "form"]; // of the attention view, in the address
 
 export function mount(container, studio) {
-  const say = studio.say, m = studio.memory, p = studio.params;
-  const able = studio.known.models.filter((model) => (model.kind === "text" || model.kind === "translator") && model.attention);
-  container.append(h("div", { class: "st-head" }, h("h1", { text: say.title }), h("p", { class: "st-lead", text: say.lead })));
-  if (!able.length) {
-    container.append(h("p", { class: "st-problem", role: "status", text: say.none }), h("pre", { class: "st-code", tabindex: "0", text: "regard studio --model FOLDER" }));
+  const { texts, memory, params } = studio;
+  const models = studio.models.filter((model) => (model.kind === "text" || model.kind === "translator") && model.attention);
+  container.append(pageHead(texts));
+  if (!models.length) {
+    const command = h("pre", { class: "st-code", tabindex: "0", text: "regard studio --model FOLDER" });
+    container.append(h("p", { class: "st-problem", role: "status", text: texts.none }), command);
     studio.ready();
     return {};
   }
-  m.s ||= { model: able.some((one) => one.name === p.model) ? p.model : "", text: p.text || "", changes: [], view: Object.fromEntries(["layer", "head", "q", "view", "scale", "form"].filter((name) => p[name] !== undefined).map((name) => [name, p[name]])) };
-  const s = m.s, wrong = problem(studio), facts = h("p", { class: "st-hint", "data-facts": "" }), place = h("div", { class: "st-view" }), side = h("div", {});
-  let running = null, view = null;
-  const bar = progress(studio.shell, () => running && running.cancel());
+  memory.choices ||= {
+    model: models.some((model) => model.name === params.model) ? params.model : "",
+    text: params.text || "",
+    changes: [], // of heads, for the what-if
+    view: Object.fromEntries(VIEW_PARAMETERS.filter((name) => params[name] !== undefined).map((name) => [name, params[name]])),
+  };
+  const choices = memory.choices;
+  const error = problem(studio);
+  const facts = h("p", { class: "st-hint", "data-facts": "" });
+  const place = h("div", { class: "st-view" });
+  let running = null;
+  let view = null;
+  let keepTimer = 0;
+  const bar = progress(studio.shellTexts, () => running && running.cancel());
 
-  async function go() {
+  async function inspect() {
     if (running) running.cancel();
-    if (!s.text.trim()) return;
-    wrong.clear(); bar.begin(); button.disabled = true;
-    const mine = (running = job("/api/look", { model: s.model, text: s.text, changes: s.changes }, (told) => bar.tell(told)));
-    try { m.answer = await mine.done; if (place.isConnected) await show(); } catch (error) { if (running === mine) wrong.show(error); }
-    if (running === mine) { running = null; bar.end(); button.disabled = false; studio.ready(); }
+    if (!choices.text.trim()) return;
+    error.clear();
+    bar.begin();
+    button.disabled = true;
+    const { model, text, changes } = choices;
+    const mine = job("/api/look", { model, text, changes }, bar.update);
+    running = mine;
+    try {
+      memory.answer = await mine.done;
+      if (place.isConnected) await show();
+    } catch (reason) {
+      if (running === mine) error.show(reason);
+    }
+    if (running !== mine) return;
+    running = null;
+    bar.end();
+    button.disabled = false;
+    studio.ready();
   }
-  function keep(more = {}) { studio.keep({ model: s.model, text: s.text.length <= SHARED ? s.text : null, ...s.view, ...more }); }
-  function change() { s.text = box.value; keep(); go(); }
-
-  const box = h("textarea", { class: "st-text", rows: "3", "aria-label": say.text, value: s.text, spellcheck: "false", onkeydown: (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); change(); } } });
-  for (const [kind, act] of Object.entries({ dragover: () => box.classList.add("st-over"), dragleave: () => box.classList.remove("st-over"), drop: (event) => { box.classList.remove("st-over"); take(event.dataTransfer.files[0]); } })) box.addEventListener(kind, (event) => { if (kind !== "drop" || event.dataTransfer.files.length) { event.preventDefault(); act(event); } });
-  async function take(given) {
-    if (!given) return;
-    if (given.size > 2_000_000) { wrong.show({ code: "large", values: { most: 2_000_000 } }); return; }
-    box.value = await given.text(); change();
+  function keep() {
+    const { model, text } = choices;
+    studio.keep({ model, text: text.length <= LONGEST_IN_ADDRESS ? text : null, ...choices.view });
   }
-  const file = h("input", { type: "file", accept: "text/*,.txt,.md,.py", hidden: true, onchange: () => { take(file.files[0]); file.value = ""; } });
-  const button = h("button", { type: "button", class: "st-go", onclick: change, text: say.look });
-  const model = select(say.model, able.map((one) => [one.name, `${one.name} · ${say.kinds[one.about] || one.about}`]), s.model, (v) => { s.model = v; s.changes = []; s.view = {}; const sample = samples()[0]; if (!s.text || Object.values(say.samples).flat().includes(s.text)) box.value = sample; drawSamples(); change(); });
-  const samples = () => say.samples[able.find((one) => one.name === s.model)?.source || (s.model.includes("shakespeare") || s.model.startsWith("shk") ? "play" : "")] || say.samples[""];
-  const shelf = h("div", { class: "st-row" });
-  function drawSamples() { shelf.replaceChildren(h("span", { class: "st-label", text: say.examples }), ...samples().map((text) => h("button", { type: "button", class: "st-chip", onclick: () => { box.value = text; change(); }, text: text.length > 48 ? text.slice(0, 46) + "…" : text }))); }
+  function inspectTyped() {
+    choices.text = box.value;
+    keep();
+    inspect();
+  }
 
   async function show() {
-    const a = m.answer;
-    facts.textContent = say.facts(count(a.read), a.whole > a.read ? count(a.whole) : "", count(a.took * 1000));
-    const options = { lang: studio.lang, theme: studio.theme, fetchTile: tile, python: "seen", onState: told };
+    const { read, whole, took, payload } = memory.answer;
+    facts.textContent = texts.facts(count(read), whole > read ? count(whole) : "", count(took * 1000));
     if (view) view.destroy();
-    view = await window.regardView(place, a.payload, options);
-    const found = a.payload.seen.findIndex((e) => String(e.layer) === s.view.layer && e.call === 0), chosen = {};
-    if (found >= 0) chosen.entry = found;
-    for (const name of ["head", "q"]) if (s.view[name] !== undefined) chosen[name] = Number(s.view[name]);
-    for (const name of ["view", "scale", "form"]) if (s.view[name]) chosen[name] = s.view[name];
-    if (view && Object.keys(chosen).length) view.set(chosen);
-    what.draw(a);
+    const { lang, theme } = studio;
+    view = await attentionView(place, payload, { lang, theme, fetchTile, python: "seen", onState: viewChanged });
+    if (view) view.set(savedState(payload, choices.view));
+    effect.setAnswer(memory.answer);
     line.draw();
   }
-  function told(state) {
-    studio.switchTo({ lang: state.lang, theme: state.theme === "auto" ? null : state.theme });
-    const entry = m.answer.payload.seen[state.entry];
-    s.view = { layer: String(entry.layer), head: String(state.head), q: state.q === null ? undefined : String(state.q), view: state.view, scale: state.scale, form: state.form };
-    what.at({ layer: entry.layer, head: entry.ids[state.head], q: state.q });
-    clearTimeout(told.timer); told.timer = setTimeout(keep, 150);
+  function viewChanged(state) {
+    studio.follow(state);
+    const entry = memory.answer.payload.seen[state.entry];
+    const { head, q, picture, scale, form } = state;
+    choices.view = { layer: String(entry.layer), head: String(head), q: q === null ? undefined : String(q), view: picture, scale, form };
+    effect.setHead({ layer: entry.layer, head: entry.ids[head], q });
+    clearTimeout(keepTimer);
+    keepTimer = setTimeout(keep, 150);
   }
-  // Exact numbers of a rectangle of a long text, recomputed by the server.
-  async function tile(entry, head, rows, cols) {
-    const found = await ask("/api/look/tile", { sight: m.answer.sight, layer: entry.layer, call: entry.call, head: entry.ids[head], rows, cols });
-    return Float32Array.from(found.weights);
+  // Exact weights of a rectangle of a long text, recomputed by the server.
+  async function fetchTile(entry, head, rows, cols) {
+    const where = { layer: entry.layer, call: entry.call, head: entry.ids[head], rows, cols };
+    const tile = await post("/api/look/tile", { sight: memory.answer.sight, ...where });
+    return Float32Array.from(tile.weights);
   }
-  const what = whatIf(studio, m, { changed: () => go(), problem: wrong });
-  side.append(what.element);
-  const line = foot(studio.shell, { code: () => `regard look ${s.model} --text "${s.text.slice(0, 60).replaceAll('"', '\\"').replaceAll("\n", " ")}${s.text.length > 60 ? "…" : ""}" --out report.html`, saves: { json: () => m.answer && m.answer.payload } });
-  container.append(h("div", { class: "st-ask" }, h("div", { class: "st-bar" }, model.element, h("button", { type: "button", class: "rv-plain", onclick: () => file.click(), text: say.open }), file), box, h("div", { class: "st-row" }, button, h("span", { class: "st-hint", text: say.keys })), shelf, wrong.element, bar.element, facts), place, side, line.element, meanings(studio, m, able));
-  (async () => {
-    if (!m.answer && !s.text && !s.model) {
+
+  async function readFile(file) {
+    if (file.size > LARGEST_FILE) return error.show({ code: "large", values: { most: LARGEST_FILE } });
+    box.value = await file.text();
+    return inspectTyped();
+  }
+  const box = h("textarea", {
+    class: "st-text",
+    rows: "3",
+    "aria-label": texts.text,
+    value: choices.text,
+    spellcheck: "false",
+    onkeydown: (event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      inspectTyped();
+    },
+  });
+  acceptDrops(box, readFile);
+  const button = h("button", { type: "button", class: "st-go", onclick: inspectTyped, text: texts.inspect });
+
+  const samples = () =>
+    samplesFor(
+      texts.samples,
+      models.find((model) => model.name === choices.model),
+    );
+  const sampleRow = h("div", { class: "st-row" });
+  function drawSamples() {
+    const chip = (text) => {
+      const take = () => {
+        box.value = text;
+        inspectTyped();
+      };
+      return h("button", { type: "button", class: "st-chip", onclick: take, text: text.length > 48 ? text.slice(0, 46) + "…" : text });
+    };
+    sampleRow.replaceChildren(h("span", { class: "st-label", text: texts.examples }), ...samples().map(chip));
+  }
+  function chooseModel(name) {
+    Object.assign(choices, { model: name, changes: [], view: {} });
+    const isSample = Object.values(texts.samples).flat().includes(choices.text);
+    if (!choices.text || isSample) box.value = samples()[0];
+    drawSamples();
+    inspectTyped();
+  }
+  const modelOptions = models.map(({ name, about }) => [name, `${name} · ${texts.kinds[about] || about}`]);
+  const model = select(texts.model, modelOptions, choices.model, chooseModel);
+
+  const effect = whatIf(studio, { onChange: inspect, error });
+  const command = () => {
+    const { text } = choices;
+    const quoted = text.slice(0, 60).replaceAll('"', '\\"').replaceAll("\n", " ");
+    return `regard look ${choices.model} --text "${quoted}${text.length > 60 ? "…" : ""}" --out report.html`;
+  };
+  const line = foot(studio.shellTexts, { code: command, saves: { json: () => memory.answer && memory.answer.payload } });
+  container.append(
+    h(
+      "div",
+      { class: "st-ask" },
+      h("div", { class: "st-bar" }, model.element, fileButton(texts.open, "text/*,.txt,.md,.py", readFile)),
+      box,
+      h("div", { class: "st-row" }, button, h("span", { class: "st-hint", text: texts.keys })),
+      sampleRow,
+      error.element,
+      bar.element,
+      facts,
+    ),
+    place,
+    effect.element,
+    line.element,
+    meanings(studio, models),
+  );
+
+  async function begin() {
+    if (!memory.answer && !choices.text && !choices.model) {
       const first = studio.initial || (await get("/api/first/look").catch(() => null));
-      if (first && first.asked) { s.model = first.asked.model; s.text = first.asked.text; m.answer = first.answer; if (first.refused) wrong.show(first.refused); }
+      if (first && first.asked) {
+        Object.assign(choices, { model: first.asked.model, text: first.asked.text });
+        memory.answer = first.answer;
+        if (first.refused) error.show(first.refused);
+      }
     }
-    s.model ||= able[0].name; s.text ||= samples()[0];
-    model.box.value = s.model; box.value = s.text;
-    drawSamples(); keep();
-    if (m.answer) { await show(); studio.ready(); } else go();
-  })();
-  return { leave() { if (running) running.cancel(); if (view) view.destroy(); } };
+    choices.model ||= models[0].name;
+    choices.text ||= samples()[0];
+    model.box.value = choices.model;
+    box.value = choices.text;
+    drawSamples();
+    keep();
+    if (!memory.answer) return inspect();
+    await show();
+    return studio.ready();
+  }
+  begin();
+  return {
+    leave() {
+      if (running) running.cancel();
+      if (view) view.destroy();
+    },
+  };
+}
+
+// Texts in the language the model reads.
+function samplesFor(samples, model) {
+  const plays = model && (model.name.includes("shakespeare") || model.name.startsWith("shk"));
+  return samples[model?.source || (plays ? "play" : "")] || samples[""];
+}
+
+// The state of the attention view that the address asks for.
+function savedState(payload, { layer, head, q, view, scale, form }) {
+  const state = {};
+  const entry = payload.seen.findIndex((one) => String(one.layer) === layer && one.call === 0);
+  if (entry >= 0) state.entry = entry;
+  if (head !== undefined) state.head = Number(head);
+  if (q !== undefined) state.q = Number(q);
+  if (view) state.picture = view;
+  if (scale) state.scale = scale;
+  if (form) state.form = form;
+  return state;
 }

@@ -1,45 +1,156 @@
-// What if a head were silent, sharper, could not see the first token, or only near ones? The change in the output, at once.
+// What if a head were muted, sharper, or saw only near tokens? The change, and the model's output before and after.
 
-import { h, number } from "../../dom.js";
-import { ask, latest } from "../../server.js";
-import { card, choice, slider } from "../../widgets.js";
+import { h } from "../../../web/dom.js";
+import { number } from "../../../web/numbers.js";
+import { latest, post } from "../../static/server.js";
+import { card, choice, meterRow, slider } from "../../static/widgets.js";
 
-const START = { mute: 0, temperature: 0.3, window: 2, forget: 1 };
+const CHANGES = {
+  mute: { initial: 0 },
+  temperature: { initial: 0.3, low: 0.02, high: 20, log: true },
+  window: { initial: 2, low: 0, high: 32 },
+  forget: { initial: 1, low: 1, high: 8 },
+};
 
-export function whatIf(studio, memory, { changed, problem }) {
-  const say = studio.say.whatIf, s = memory.s;
-  memory.w ||= { what: "mute", value: 0, whole: false };
-  const w = memory.w;
-  let here = { layer: 0, head: 0, q: null }, answer = null;
-  const scope = h("span", { class: "rv-num" }), knob = h("span", {}), list = h("div", { class: "st-row" }), out = h("div", { "data-effect": "" }), title = h("b", {});
-  const edit = () => ({ layer: here.layer, head: w.whole ? null : here.head, what: w.what, value: w.value });
-  const run = latest(async (changes) => {
-    try { memory.effect = await ask("/api/look/what-if", { model: s.model, text: s.text, changes, query: here.q }); draw(); } catch (error) { problem.show(error); }
-  });
-  function act() { s.changes = [...s.changes.filter((c) => !(c.layer === here.layer && c.head === edit().head && c.what === w.what)), edit()]; drawList(); run(s.changes); changed(); }
-  function drawKnob() {
-    const show = { temperature: (v) => number(v, 2), window: (v) => say.positions(Math.round(v)), forget: (v) => say.tokens(Math.round(v)) }[w.what];
-    knob.replaceChildren(w.what === "mute" ? "" : slider(say.whats[w.what], { low: { temperature: 0.02, window: 0, forget: 1 }[w.what], high: { temperature: 20, window: 32, forget: 8 }[w.what], value: w.value, log: w.what === "temperature", step: w.what === "temperature" ? null : 1, show }, (v) => { w.value = w.what === "temperature" ? v : Math.round(v); if (s.changes.some((c) => c.what === w.what && c.layer === here.layer && c.head === edit().head)) act(); }).element);
-  }
-  function drawList() {
-    list.replaceChildren(...(s.changes.length ? [h("span", { class: "st-label", text: say.active }), ...s.changes.map((c, i) => h("button", { type: "button", class: "st-chip", "aria-label": `${say.remove} ${say.told(c)}`, onclick: () => { s.changes.splice(i, 1); drawList(); if (s.changes.length) run(s.changes); else { memory.effect = null; draw(); } changed(); }, text: `${say.told(c)} ×` })), h("button", { type: "button", class: "rv-plain", onclick: () => { s.changes = []; memory.effect = null; drawList(); draw(); changed(); }, text: say.clear })] : []));
-  }
-  function draw() {
-    const e = memory.effect;
-    if (!e) {
-      out.replaceChildren(answer && answer.next.length ? h("div", {}, h("h3", { text: say.next }), bars(answer.next, null)) : h("p", { class: "st-hint", text: say.hint }));
-      return;
+// onChange: called when the list of changes (memory.choices.changes) is another, so that the page inspects again.
+export function whatIf(studio, { onChange, error }) {
+  const texts = studio.texts.whatIf;
+  const { memory } = studio;
+  const { choices } = memory;
+  memory.whatIf ||= { what: "mute", value: 0, wholeLayer: false };
+  const draft = memory.whatIf;
+  let chosen = { layer: 0, head: 0, q: null }; // in the attention view
+  let answer = null; // of the unchanged model
+  const title = h("b");
+  const valueControl = h("span");
+  const list = h("div", { class: "st-row" });
+  const output = h("div", { "data-effect": "" });
+
+  const draftChange = () => ({ layer: chosen.layer, head: draft.wholeLayer ? null : chosen.head, what: draft.what, value: draft.value });
+  const replaces = (a) => (b) => a.layer === b.layer && a.head === b.head && a.what === b.what;
+
+  const measure = latest(async () => {
+    try {
+      const { model, text, changes } = choices;
+      memory.effect = await post("/api/look/what-if", { model, text, changes, query: chosen.q });
+      drawOutput();
+    } catch (reason) {
+      error.show(reason);
     }
-    const most = Math.max(1e-9, ...e.each.map((x) => x || 0));
-    out.replaceChildren(
-      h("p", { class: "st-formula" }, h("span", { text: e.measure === "kl" ? say.kl : say.cosine }), h("b", { class: "rv-num", "data-mean": "", text: ` ${number(e.mean, 4)}` }), h("span", { text: e.measure === "kl" ? ` ${say.nats}` : "" })),
-      e.each.length ? h("div", { class: "st-columns", role: "img", "aria-label": say.each }, e.each.map((x) => h("i", { css: { height: `${(100 * (x || 0)) / most}%` } }))) : "",
-      e.before.length ? h("div", { class: "st-pair" }, h("div", {}, h("h3", { text: say.before }), bars(e.before, null)), h("div", {}, h("h3", { text: say.after }), bars(e.after, e.before))) : "");
+  });
+  function setChanges(changes) {
+    choices.changes = changes;
+    drawList();
+    if (changes.length) measure();
+    else {
+      memory.effect = null;
+      drawOutput();
+    }
+    onChange();
   }
-  const bars = (found) => h("div", { class: "st-bars" }, found.map(([piece, p]) => [h("span", { text: piece.trim() === "" ? (piece.includes("⏎") ? "⏎" : "␣") : piece }), h("span", { class: "rv-meter" }, h("i", { css: { width: `${100 * p}%` } })), h("span", { class: "rv-num", text: number(p, 3) })]));
-  drawKnob(); drawList(); draw();
-  const whole = choice(say.scope, [["head", say.oneHead], ["layer", say.wholeLayer]], w.whole ? "layer" : "head", (v) => { w.whole = v === "layer"; });
-  const element = card(say.title, h("p", { class: "st-hint" }, title),
-    h("div", { class: "st-bar" }, choice(say.do, ["mute", "temperature", "window", "forget"].map((v) => [v, say.whats[v]]), w.what, (v) => { w.what = v; w.value = START[v]; drawKnob(); }).element, whole.element, knob, h("button", { type: "button", class: "st-go", "data-apply": "", onclick: act, text: say.apply })), list, out);
-  return { element, draw(found) { answer = found; draw(); }, at(place) { here = place; title.textContent = say.at(place.layer, place.head); } };
+  function apply() {
+    const change = draftChange();
+    setChanges([...choices.changes.filter((one) => !replaces(change)(one)), change]);
+  }
+
+  function drawValue() {
+    const { what } = draft;
+    if (what === "mute") return valueControl.replaceChildren();
+    const { low, high, log } = CHANGES[what];
+    const show = {
+      temperature: (v) => number(v, 2),
+      window: (v) => texts.positions(Math.round(v)),
+      forget: (v) => texts.tokens(Math.round(v)),
+    };
+    const control = slider(texts.whats[what], { low, high, value: draft.value, log, step: log ? null : 1, show: show[what] }, (value) => {
+      draft.value = log ? value : Math.round(value);
+      if (choices.changes.some(replaces(draftChange()))) apply();
+    });
+    return valueControl.replaceChildren(control.element);
+  }
+
+  function drawList() {
+    const { changes } = choices;
+    if (!changes.length) return list.replaceChildren();
+    const chip = (change, i) =>
+      h("button", {
+        type: "button",
+        class: "st-chip",
+        "aria-label": `${texts.undo} ${texts.describe(change)}`,
+        onclick: () => setChanges(changes.filter((_, k) => k !== i)),
+        text: `${texts.describe(change)} ×`,
+      });
+    const undoAll = h("button", { type: "button", class: "rv-plain", onclick: () => setChanges([]), text: texts.undoAll });
+    return list.replaceChildren(h("span", { class: "st-label", text: texts.active }), ...changes.map(chip), undoAll);
+  }
+
+  function drawOutput() {
+    const { effect } = memory;
+    if (effect) output.replaceChildren(...effectElements(texts, effect));
+    else if (answer && answer.next.length) output.replaceChildren(h("h3", { text: texts.next }), probabilities(answer.next));
+    else output.replaceChildren(h("p", { class: "st-hint", text: texts.hint }));
+  }
+
+  const chooseWhat = (what) => {
+    Object.assign(draft, { what, value: CHANGES[what].initial });
+    drawValue();
+  };
+  const whats = Object.keys(CHANGES).map((what) => [what, texts.whats[what]]);
+  const scopes = [
+    ["head", texts.oneHead],
+    ["layer", texts.wholeLayer],
+  ];
+  const scope = choice(texts.scope, scopes, draft.wholeLayer ? "layer" : "head", (value) => {
+    draft.wholeLayer = value === "layer";
+  });
+  const controls = h(
+    "div",
+    { class: "st-bar" },
+    choice(texts.change, whats, draft.what, chooseWhat).element,
+    scope.element,
+    valueControl,
+    h("button", { type: "button", class: "st-go", "data-apply": "", onclick: apply, text: texts.apply }),
+  );
+  drawValue();
+  drawList();
+  drawOutput();
+  return {
+    element: card(texts.title, h("p", { class: "st-hint" }, title), controls, list, output),
+    setAnswer(next) {
+      answer = next;
+      drawOutput();
+    },
+    setHead(head) {
+      chosen = head;
+      title.textContent = texts.at(head.layer, head.head);
+    },
+  };
+}
+
+// How far the output moved, token by token, and the next token's probabilities before and after.
+function effectElements(texts, { measure, mean, each, before, after }) {
+  const isDivergence = measure === "kl";
+  const largest = Math.max(1e-9, ...each.map((value) => value || 0));
+  const column = (value) => h("i", { css: { height: `${(100 * (value || 0)) / largest}%` } });
+  const list = (title, tokens) => h("div", {}, h("h3", { text: title }), probabilities(tokens));
+  return [
+    h(
+      "p",
+      { class: "st-formula" },
+      h("span", { text: isDivergence ? texts.kl : texts.cosine }),
+      h("b", { class: "rv-num", "data-mean": "", text: ` ${number(mean, 4)}` }),
+      h("span", { text: isDivergence ? ` ${texts.nats}` : "" }),
+    ),
+    each.length ? h("div", { class: "st-columns", role: "img", "aria-label": texts.each }, each.map(column)) : "",
+    before.length ? h("div", { class: "st-pair" }, list(texts.before, before), list(texts.after, after)) : "",
+  ];
+}
+
+function probabilities(tokens) {
+  const shown = (token) => (token.trim() ? token : token.includes("⏎") ? "⏎" : "␣");
+  return h(
+    "div",
+    { class: "st-bars" },
+    tokens.map(([token, probability]) => meterRow(shown(token), probability, number(probability, 3))),
+  );
 }

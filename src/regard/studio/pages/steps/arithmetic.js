@@ -1,43 +1,87 @@
-// How each number of the steps came about, written out with the numbers themselves.
+// How each number of the steps is computed, written out with the numbers themselves.
 
-import { number } from "../../dom.js";
+import { number } from "../../../web/numbers.js";
 
-const n = (v) => (v < 0 ? `(${number(v, 4)})` : number(v, 4));
-export function products(pairs) {
-  const real = pairs.filter(([a, b]) => a !== 0 && b !== 0);
-  return real.length ? real.map(([a, b]) => `${n(a)}·${n(b)}`).join(" + ") : "0";
+const factor = (value) => (value < 0 ? `(${number(value, 4)})` : number(value, 4));
+const equals = (text, value) => `${text} = ${number(value, 4)}`;
+const becomes = (text, value) => `${text} → ${number(value, 4)}`;
+const column = (matrix, j) => matrix.map((row) => row[j]);
+
+// a·b, without the terms that are zero.
+function dotProduct(a, b) {
+  const terms = a.map((x, i) => [x, b[i]]).filter(([x, y]) => x !== 0 && y !== 0);
+  return terms.length ? terms.map(([x, y]) => `${factor(x)}·${factor(y)}`).join(" + ") : "0";
 }
-const dot = (a, b) => a.map((x, i) => [x, b[i]]);
-const column = (m, j) => m.map((row) => row[j]);
-const is = (text, value) => `${text} = ${number(value, 4)}`, gives = (text, value) => `${text} → ${number(value, 4)}`;
 
-// What a cell of a stage says. s: the switches, r: the server's answer of one head, w: that head's maps, e: the embeddings.
-export function told(stage, i, j, { s, r, w, e, answer, maps, say }) {
-  const width = r.query[0].length, t = s.temperature;
+// The arithmetic of cell (i, j) of a stage. settings: the page's switches; head: the server's answer for one head; maps: that head's
+// matrices; allMaps: those of all heads; answer: the server's whole answer.
+export function arithmetic(stage, i, j, context) {
+  const { settings, head, maps, allMaps, embeddings, answer, texts } = context;
   switch (stage) {
-    case "query": case "key": case "value": return is(products(dot(e[i], column(w[stage], j))), r[stage][i][j]);
+    case "query":
+    case "key":
+    case "value":
+      return equals(dotProduct(embeddings[i], column(maps[stage], j)), head[stage][i][j]);
     case "raw":
-      if (s.score === "additive") return is(r.query[i].map((q, m) => `${n((s.additive || [])[m] ?? 1)}·tanh(${n(q)} + ${n(r.key[j][m])})`).join(" + "), r.raw[i][j]);
-      if (s.score === "bilinear") return is(r.key[j].flatMap((k, a) => r.query[i].map((q, b) => [k, s.bilinear ? s.bilinear[a][b] : Number(a === b), q])).filter((x) => x.every(Boolean)).map((x) => x.map(n).join("·")).join(" + ") || "0", r.raw[i][j]);
-      return is(products(dot(r.query[i], r.key[j])), r.raw[i][j]);
-    case "scaled": return r.factor === 1 ? is(say.unscaled, r.scaled[i][j]) : is(`${n(r.raw[i][j])} / √${width} = ${n(r.raw[i][j])} / ${number(Math.sqrt(width), 4)}`, r.scaled[i][j]);
-    case "masked": return r.masked[i][j] === null ? `${say.hidden} → −∞` : gives(say.visible, r.masked[i][j]);
-    case "weights": return weights(r, i, j, s, t, say);
-    case "output": return is(products(dot(r.weights[i], column(r.value, j))), r.output[i][j]);
-    case "change": return is(maps.map((m, h) => products(dot(answer.heads[h].output[i], column(m.output, j)))).join(" + "), answer.change[i][j]);
-    case "result": return is(`${n(e[i][j])} + ${n(answer.change[i][j])}`, answer.result[i][j]);
-    default: return number(e[i][j], 4);
+      return equals(rawScore(settings, head.query[i], head.key[j]), head.raw[i][j]);
+    case "scaled":
+      return scaledScore(head, i, j, texts);
+    case "masked":
+      return head.masked[i][j] === null ? `${texts.hidden} → −∞` : becomes(texts.visible, head.masked[i][j]);
+    case "weights":
+      return weight(settings, head.masked[i], head.weights[i], j, texts);
+    case "output":
+      return equals(dotProduct(head.weights[i], column(head.value, j)), head.output[i][j]);
+    case "change": {
+      const terms = allMaps.map((one, n) => dotProduct(answer.heads[n].output[i], column(one.output, j)));
+      return equals(terms.join(" + "), answer.change[i][j]);
+    }
+    case "result":
+      return equals(`${factor(embeddings[i][j])} + ${factor(answer.change[i][j])}`, answer.result[i][j]);
+    default:
+      return number(embeddings[i][j], 4);
   }
 }
 
-function weights(r, i, j, s, t, say) {
-  const row = r.masked[i], value = r.weights[i][j];
-  if (row[j] === null) return gives(say.hidden, 0);
-  const z = row.map((x) => (x === null ? null : x / t)), seen = z.filter((x) => x !== null), over = t === 1 ? "" : `/${number(t, 3)}`;
-  if (s.choice === "softmax") return is(`e^${n(row[j])}${over} / Σ = ${number(Math.exp(z[j]), 4)} / (${seen.map((x) => number(Math.exp(x), 3)).join(" + ")})`, value);
-  if (s.choice === "argmax") return gives(value ? say.largest : say.notLargest(number(Math.max(...row.filter((x) => x !== null)), 4)), value);
-  if (s.choice === "sample") { const p = Math.exp(z[j]) / seen.reduce((a, x) => a + Math.exp(x), 0); return gives(`${value ? say.drawn : say.notDrawn} p = ${number(p, 3)}`, value); }
-  const some = r.weights[i].findIndex((w) => w > 0);
-  if (s.choice === "sparsemax") return is(`max(${n(z[j])} − τ, 0), τ = ${number(z[some] - r.weights[i][some], 4)}`, value);
-  return is(`max(${n(z[j])}/2 − τ, 0)², τ = ${number(z[some] / 2 - Math.sqrt(r.weights[i][some]), 4)}`, value);
+function rawScore({ score, additive, bilinear }, query, key) {
+  if (score === "additive") {
+    return query.map((q, m) => `${factor((additive || [])[m] ?? 1)}·tanh(${factor(q)} + ${factor(key[m])})`).join(" + ");
+  }
+  if (score === "bilinear") {
+    const entry = (a, b) => (bilinear ? bilinear[a][b] : Number(a === b));
+    const terms = key.flatMap((k, a) => query.map((q, b) => [k, entry(a, b), q]));
+    const written = terms.filter((term) => term.every(Boolean)).map((term) => term.map(factor).join("·"));
+    return written.join(" + ") || "0";
+  }
+  return dotProduct(query, key);
+}
+
+function scaledScore(head, i, j, texts) {
+  const raw = factor(head.raw[i][j]);
+  if (head.factor === 1) return equals(texts.unscaled, head.scaled[i][j]);
+  const width = head.query[0].length;
+  return equals(`${raw} / √${width} = ${raw} / ${number(Math.sqrt(width), 4)}`, head.scaled[i][j]);
+}
+
+// scores: a row after the mask, null where it is masked; weights: the row chosen from them.
+function weight({ choice, temperature }, scores, weights, j, texts) {
+  if (scores[j] === null) return becomes(texts.hidden, 0);
+  const z = scores.map((score) => (score === null ? null : score / temperature));
+  const visible = z.filter((value) => value !== null);
+  const divided = temperature === 1 ? "" : `/${number(temperature, 3)}`;
+  if (choice === "softmax") {
+    const sum = visible.map((value) => number(Math.exp(value), 3)).join(" + ");
+    return equals(`e^${factor(scores[j])}${divided} / Σ = ${number(Math.exp(z[j]), 4)} / (${sum})`, weights[j]);
+  }
+  if (choice === "argmax") {
+    const largest = number(Math.max(...scores.filter((score) => score !== null)), 4);
+    return becomes(weights[j] ? texts.largest : texts.notLargest(largest), weights[j]);
+  }
+  if (choice === "sample") {
+    const probability = Math.exp(z[j]) / visible.reduce((sum, value) => sum + Math.exp(value), 0);
+    return becomes(`${weights[j] ? texts.drawn : texts.notDrawn} p = ${number(probability, 3)}`, weights[j]);
+  }
+  const positive = weights.findIndex((one) => one > 0); // any positive weight gives the threshold τ
+  if (choice === "sparsemax") return equals(`max(${factor(z[j])} − τ, 0), τ = ${number(z[positive] - weights[positive], 4)}`, weights[j]);
+  return equals(`max(${factor(z[j])}/2 − τ, 0)², τ = ${number(z[positive] / 2 - Math.sqrt(weights[positive]), 4)}`, weights[j]);
 }

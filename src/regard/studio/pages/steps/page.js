@@ -1,116 +1,268 @@
-// Steps: attention by hand. The numbers are the server's; what is typed here is only what they are made of.
+// Steps: attention computed step by step on a short sentence. Every input can be edited; the server computes the rest.
 
-import { h, number, formula, mi, mo, sup, sub, frac, sqrt } from "../../dom.js";
-import { ask, latest } from "../../server.js";
-import { choice, slider, toggle, foot, problem } from "../../widgets.js";
-import { matrix } from "../../matrix.js";
-import { shade, legend } from "../../heat.js";
-import { told } from "./arithmetic.js";
-import { SENTENCES, K, heads, vector, split } from "./example.js";
+import { h } from "../../../web/dom.js";
+import { weightStyle } from "../../../web/colours.js";
+import { formula, frac, mi, mo, sqrt, sub, sup } from "../../../web/formula.js";
+import { rampLegend } from "../../../web/heatmap.js";
+import { matrix } from "../../../web/matrix.js";
+import { number } from "../../../web/numbers.js";
+import { latest, post } from "../../static/server.js";
+import { choice, foot, pageHead, problem, slider, toggle } from "../../static/widgets.js";
+import { arithmetic } from "./arithmetic.js";
+import { embed, HEAD_WIDTH, splitWords } from "./example.js";
 import { panels } from "./panels.js";
+import { addressOf, initialSettings, pythonOf, requestOf } from "./settings.js";
 
-const SWITCHES = ["score", "scaled", "mask", "temperature", "choice", "seed", "count", "shown", "form", "current"];
-
-function begin(studio, params) {
-  const text = params.text || SENTENCES[studio.lang], words = split(text);
-  const s = { text, words, embeddings: words.map(vector), heads: heads(), score: "dot", scaled: true, mask: "causal", window: 1, temperature: 1, choice: "softmax", seed: 0, count: 1, shown: 0, form: "row", current: Math.min(3, words.length - 1), bilinear: [[1, 0], [0, 1]], additive: [1, 1], edited: false };
-  for (const name of SWITCHES) if (params[name] !== undefined) s[name] = typeof s[name] === "number" ? Number(params[name]) : typeof s[name] === "boolean" ? params[name] === "true" : params[name];
-  try {
-    const given = params.numbers ? JSON.parse(params.numbers) : null;
-    if (given && given.e.length === words.length) { s.embeddings = given.e; given.w.forEach((w, i) => { s.heads[i] = w; }); s.edited = true; }
-  } catch { /* an address typed by hand: the example stands */ }
-  s.count = [1, 2, 4].includes(s.count) ? s.count : 1; s.shown = Math.min(s.shown, s.count - 1); s.current = Math.max(0, Math.min(s.current, words.length - 1));
-  return s;
-}
+const PER_WORD_PAIR = ["raw", "scaled", "masked", "weights"]; // stages whose rows are queries and columns keys
 
 export function mount(container, studio) {
-  const say = studio.say, m = studio.memory;
-  if (!m.s || (m.s.untouched && m.lang !== studio.lang) || (studio.params.text && studio.params.text !== m.s.text)) { m.s = begin(studio, studio.params); m.s.untouched = !studio.params.text; m.lang = studio.lang; m.answer = null; }
-  const s = m.s;
-  const wrong = problem(studio), flow = h("div", { class: "st-flow" }), strip = h("div", { class: "st-words", role: "group", "aria-label": say.words });
-  const sum = h("p", { class: "st-sum", role: "status", "aria-live": "polite", "data-sum": "" });
+  const { texts, memory, params } = studio;
+  const otherLanguage = memory.settings && memory.settings.isExample && memory.lang !== studio.lang;
+  const otherText = memory.settings && params.text && params.text !== memory.settings.text;
+  if (!memory.settings || otherLanguage || otherText) {
+    Object.assign(memory, { settings: initialSettings(studio.lang, params), lang: studio.lang, answer: null });
+  }
+  const settings = memory.settings;
+  const error = problem(studio);
+  const stages = h("div", { class: "st-flow" });
+  const words = h("div", { class: "st-words", role: "group", "aria-label": texts.words });
+  const explanation = h("p", { class: "st-sum", role: "status", "aria-live": "polite", "data-sum": "", text: texts.hover });
   const proof = h("span", { class: "st-right rv-num", "data-proof": "" });
-  const sentence = h("input", { type: "text", class: "st-text", value: s.text, maxlength: "120", "aria-label": say.sentence, onchange: () => { const words = split(sentence.value); if (words.length) { Object.assign(s, { text: words.join(" "), words, embeddings: words.map(vector), current: Math.min(s.current, words.length - 1), untouched: false }); change(); } else sentence.value = s.text; } });
 
-  const request = () => ({ embeddings: s.embeddings, heads: s.heads.slice(0, s.count), score: s.score, scaled: s.scaled, mask: s.mask, window: s.window, temperature: s.temperature, choice: s.choice, seed: s.seed, bilinear: s.score === "bilinear" ? s.bilinear : null, additive: s.score === "additive" ? s.additive : null });
-  const run = latest(async () => {
-    try { m.answer = await ask("/api/steps", request()); wrong.clear(); draw(); } catch (error) { wrong.show(error); }
+  const compute = latest(async () => {
+    try {
+      memory.answer = await post("/api/steps", requestOf(settings));
+      error.clear();
+      draw();
+    } catch (reason) {
+      error.show(reason);
+    }
     studio.ready();
   });
-  function change() {
-    const kept = Object.fromEntries(SWITCHES.map((name) => [name, s[name]]));
-    studio.keep({ text: s.untouched ? null : s.text, ...kept, numbers: s.edited ? JSON.stringify({ e: s.embeddings, w: s.heads.slice(0, s.count) }) : null });
-    run();
+  function change(changes = {}) {
+    Object.assign(settings, changes);
+    settings.shown = Math.min(settings.shown, settings.count - 1);
+    studio.keep(addressOf(settings));
+    compute();
   }
-  const set = (name) => (value) => { s[name] = value; if (name === "count") s.shown = Math.min(s.shown, value - 1); change(); };
+  function changeSentence() {
+    const typed = splitWords(sentence.value);
+    if (!typed.length) {
+      sentence.value = settings.text;
+      return;
+    }
+    change({
+      text: typed.join(" "),
+      words: typed,
+      embeddings: typed.map(embed),
+      current: Math.min(settings.current, typed.length - 1),
+      isExample: false,
+    });
+  }
+  const sentence = h("input", {
+    type: "text",
+    class: "st-text",
+    value: settings.text,
+    maxlength: "120",
+    "aria-label": texts.sentence,
+    onchange: changeSentence,
+  });
 
-  // Switches
-  const cut = choice(say.choice, ["softmax", "sparsemax", "entmax15", "argmax", "sample"].map((v) => [v, say.choices[v]]), s.choice, set("choice"));
-  const again = h("button", { type: "button", class: "rv-plain", onclick: () => { s.seed += 1; change(); }, text: say.drawAgain });
-  const which = h("span", {});
-  const controls = h("div", { class: "st-bar", "data-controls": "" },
-    choice(say.score, [["dot", say.scores.dot], ["additive", say.scores.additive], ["bilinear", say.scores.bilinear]], s.score, set("score")).element,
-    toggle(say.scale, s.scaled, set("scaled")).element,
-    choice(say.mask, [["none", say.masks.none], ["causal", say.masks.causal], ["window", say.masks.window]], s.mask, set("mask")).element,
-    slider(say.temperature, { low: 0.05, high: 20, value: s.temperature, log: true, show: (v) => number(v, 2) }, (v) => set("temperature")(Math.abs(Math.log(v)) < 0.02 ? 1 : v)).element,
-    cut.element, again,
-    choice(say.heads, [[1, "1"], [2, "2"], [4, "4"]], s.count, set("count")).element, which,
-    choice(say.form, [["row", say.forms.row], ["column", say.forms.column]], s.form, set("form")).element);
+  const controls = switches(texts, settings, change);
 
   function draw() {
-    const a = m.answer, r = a.heads[s.shown], w = s.heads[s.shown], turned = s.form === "column", words = s.words;
-    if (!r || r.query.length !== words.length) return;
-    const parts = Array.from({ length: K }, (_, i) => String(i + 1)), features = say.features;
-    const context = { s, r, w, e: s.embeddings, answer: a, maps: s.heads.slice(0, s.count), say };
-    again.hidden = s.choice !== "sample";
-    which.replaceChildren(s.count > 1 ? choice(say.head, Array.from({ length: s.count }, (_, i) => [i, String(i + 1), say.headNames[i]]), s.shown, set("shown")).element : "");
-    const look = (stage, name, rows, columns) => (i, j, pin) => {
-      sum.replaceChildren(h("span", { class: "st-where", text: `${name}  ${rows[i]} · ${columns[j]}:  ` }), h("b", { class: "rv-num", text: told(stage, i, j, context) }));
-      if (["raw", "scaled", "masked", "weights"].includes(stage)) { colour(i); if (pin) { s.current = i; change(); } }
-    };
-    const grid = (stage, title, values, columns, more = {}) => matrix(studio, { name: stage, title, values, rows: words, columns, look: look(stage, title, words, columns), ...more });
-    const map = (name, title, rows, columns) => matrix(studio, { name: `W-${name}`, title, values: w[name], rows, columns, editable: (i, j, v) => { w[name][i][j] = v; s.edited = true; s.untouched = false; change(); } });
-    const square = (stage, title, values, kind, note) => grid(stage, title, values, words, { kind, turned, current: s.current, note, hidden: stage === "weights" ? (i, j) => r.masked[i][j] === null : null });
-    const stage = (number, title, about, ...children) => h("section", { class: "st-stage", "data-stage": number }, h("h2", {}, `${number}  ${title}`, h("small", { class: "rv-quiet", text: about })), h("div", { class: "st-line" }, children));
-    const then = (text, ...next) => h("div", { class: "st-joined" }, h("span", { class: "st-op", "aria-hidden": "true", text }), next);
-    const keep = document.activeElement && flow.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-    flow.replaceChildren(
-      stage(1, say.stage.embed, say.about.embed, matrix(studio, { name: "E", title: "E", values: s.embeddings, rows: words, columns: features, editable: (i, j, v) => { s.embeddings[i][j] = v; s.edited = true; s.untouched = false; change(); } }),
-        then("×", map("query", "W_Q", features, parts)), map("key", "W_K", features, parts), map("value", say.down, features, parts)),
-      stage(2, say.stage.project, say.about.project, grid("query", "Q = E·W_Q", r.query, parts, { current: s.current }), grid("key", "K = E·W_K", r.key, parts), grid("value", "V = E·W_V", r.value, parts)),
-      stage(3, say.stage.score, say.about[s.score], s.score === "bilinear" ? matrix(studio, { name: "bilinear", title: "W", values: s.bilinear, rows: parts, columns: parts, editable: (i, j, v) => { s.bilinear[i][j] = v; change(); } }) : null,
-        s.score === "additive" ? matrix(studio, { name: "additive", title: "v", values: [s.additive], rows: ["v"], columns: parts, editable: (i, j, v) => { s.additive[j] = v; change(); } }) : null,
-        square("raw", turned ? say.rawColumn[s.score] : say.raw[s.score], r.raw, "number", turned ? say.keysDown : say.queriesDown), then("→", square("scaled", r.factor === 1 ? say.notScaled : "÷ √d", r.scaled, "number"))),
-      stage(4, say.stage.choose, say.about.choose, square("masked", say.maskTitle, r.masked, "number"), then("→", square("weights", `α · ${say.choices[s.choice]}`, r.weights, "weight", turned ? say.columnsSum : say.rowsSum)), legend(studio, "1")),
-      stage(5, say.stage.gather, say.about.gather, grid("output", "α·V", r.output, parts), then("×", map("output", say.up, parts, features)), then("→", grid("change", s.count > 1 ? say.changeAll : "ΔE", a.change, features, { kind: "difference" })), then("+ E =", grid("result", "E + ΔE", a.result, features))));
-    if (keep) { const same = [...flow.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === keep); if (same) same.focus(); }
-    proof.textContent = a.proof === 0 ? `✓ ${say.proofExact}` : `✓ ${say.proof} ${number(a.proof)}`;
-    colour(s.current);
+    const { answer } = memory;
+    const head = answer.heads[settings.shown];
+    if (!head || head.query.length !== settings.words.length) return; // an answer to an earlier sentence
+    controls.draw();
+    const focused = stages.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+    stages.replaceChildren(...stageElements(studio, settings, answer, { change, explain }));
+    if (focused) [...stages.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+    proof.textContent = answer.proof === 0 ? `✓ ${texts.proofExact}` : `✓ ${texts.proof} ${number(answer.proof)}`;
+    drawWords(settings.current);
     line.draw();
   }
-  // The sentence itself: the current word red, the others as blue as they are looked at.
-  function colour(i) {
-    const r = m.answer.heads[s.shown];
-    strip.replaceChildren(...s.words.map((word, j) => h("button", { type: "button", class: "st-word", "aria-pressed": String(j === i), "aria-label": `${word} ${number(r.weights[i][j])}`, css: j === i ? {} : shade(studio, r.weights[i][j]), onclick: () => { s.current = j; change(); }, text: word })));
+
+  // Write the arithmetic of a cell; a click on a pair of words makes its query the current word.
+  function explain(stage, name, i, j, clicked) {
+    const { answer } = memory;
+    const { rows, columns } = name;
+    const context = {
+      settings,
+      head: answer.heads[settings.shown],
+      maps: settings.heads[settings.shown],
+      allMaps: settings.heads.slice(0, settings.count),
+      embeddings: settings.embeddings,
+      answer,
+      texts,
+    };
+    explanation.replaceChildren(
+      h("span", { class: "st-where", text: `${name.title}  ${rows[i]} · ${columns[j]}:  ` }),
+      h("b", { class: "rv-num", text: arithmetic(stage, i, j, context) }),
+    );
+    if (!PER_WORD_PAIR.includes(stage)) return;
+    drawWords(i);
+    if (clicked) change({ current: i });
   }
-  const line = foot(studio.shell, { code: () => python(s), saves: { json: () => ({ asked: request(), answer: m.answer }) } });
-  const q = sup(mi("K"), mi("⊤"));
+
+  // The sentence itself: the current word red, the others by the weight it gives them.
+  function drawWords(current) {
+    const weights = memory.answer.heads[settings.shown].weights[current];
+    const button = (word, j) =>
+      h("button", {
+        type: "button",
+        class: "st-word",
+        "aria-pressed": String(j === current),
+        "aria-label": `${word} ${number(weights[j])}`,
+        css: j === current ? {} : weightStyle(weights[j], studio.dark),
+        onclick: () => change({ current: j }),
+        text: word,
+      });
+    words.replaceChildren(...settings.words.map(button));
+  }
+
+  const line = foot(studio.shellTexts, {
+    code: () => pythonOf(settings),
+    saves: { json: () => ({ asked: requestOf(settings), answer: memory.answer }) },
+  });
   container.append(
-    h("div", { class: "st-head" }, h("h1", { text: say.title }), h("p", { class: "st-lead", text: say.lead }),
-      h("p", { class: "st-lead" }, s.form === "column"
-        ? formula(mi("H"), mo("="), mi("V"), mo("·"), mi("softmax"), mo("("), frac([q, mi("Q")], [sqrt(mi("d"))]), mo(")"))
-        : formula(mi("ΔE"), mo("="), mi("softmax"), mo("("), frac([mi("Q"), sup(mi("K"), mi("⊤"))], [sqrt(mi("d"))]), mo(")"), mi("V"), sub(mi("W"), mi("O"))))),
-    h("div", { class: "st-ask" }, sentence, controls, wrong.element),
-    h("div", { class: "st-row" }, strip, proof), flow, sum, line.element, panels(studio, m));
-  if (m.answer) { draw(); studio.ready(); }
+    pageHead(texts, h("p", { class: "st-lead" }, attentionFormula(settings.form))),
+    h("div", { class: "st-ask" }, sentence, controls.element, error.element),
+    h("div", { class: "st-row" }, words, proof),
+    stages,
+    explanation,
+    line.element,
+    panels(studio),
+  );
+  if (memory.answer) {
+    draw();
+    studio.ready();
+  }
   change();
-  sum.textContent = say.hover;
   return {};
 }
 
-function python(s) {
-  const score = s.score === "dot" ? (s.scaled ? "regard.ScaledDot()" : "regard.Dot()") : s.score === "additive" ? "additive" : "bilinear";
-  const mask = { none: "None", causal: "regard.causal()", window: `regard.window(${s.window}, ${s.window})` }[s.mask];
-  const name = { softmax: "Softmax", sparsemax: "Sparsemax", entmax15: "Entmax15", argmax: "Argmax", sample: "Sample" }[s.choice];
-  return `E + regard.attend(E @ W_Q, E @ W_K, E @ W_V, score=${score}, mask=${mask}, choice=regard.${name}(${number(s.temperature, 3)})) @ W_O`;
+function attentionFormula(form) {
+  const transposed = sup(mi("K"), mi("⊤"));
+  const root = sqrt(mi("d"));
+  if (form === "column") {
+    const scores = frac([transposed, mi("Q")], [root]);
+    return formula(mi("H"), mo("="), mi("V"), mo("·"), mi("softmax"), mo("("), scores, mo(")"));
+  }
+  const scores = frac([mi("Q"), transposed], [root]);
+  return formula(mi("ΔE"), mo("="), mi("softmax"), mo("("), scores, mo(")"), mi("V"), sub(mi("W"), mi("O")));
+}
+
+function switches(texts, settings, change) {
+  const named = (values, names) => values.map((value) => [value, names[value]]);
+  const one = (label, name, options) => choice(label, options, settings[name], (value) => change({ [name]: value })).element;
+  const drawAgain = h("button", {
+    type: "button",
+    class: "rv-plain",
+    onclick: () => change({ seed: settings.seed + 1 }),
+    text: texts.drawAgain,
+  });
+  const shownHead = h("span");
+  const setTemperature = (value) => change({ temperature: Math.abs(Math.log(value)) < 0.02 ? 1 : value }); // 1 can be hit exactly
+  const showTwo = (value) => number(value, 2);
+  const counts = [1, 2, 4].map((count) => [count, String(count)]);
+  const element = h(
+    "div",
+    { class: "st-bar", "data-controls": "" },
+    one(texts.score, "score", named(["dot", "additive", "bilinear"], texts.scores)),
+    toggle(texts.scale, settings.scaled, (scaled) => change({ scaled })).element,
+    one(texts.mask, "mask", named(["none", "causal", "window"], texts.masks)),
+    slider(texts.temperature, { low: 0.05, high: 20, value: settings.temperature, log: true, show: showTwo }, setTemperature).element,
+    one(texts.choice, "choice", named(["softmax", "sparsemax", "entmax15", "argmax", "sample"], texts.choices)),
+    drawAgain,
+    one(texts.heads, "count", counts),
+    shownHead,
+    one(texts.form, "form", named(["row", "column"], texts.forms)),
+  );
+  function draw() {
+    drawAgain.hidden = settings.choice !== "sample";
+    const options = Array.from({ length: settings.count }, (_, i) => [i, String(i + 1), texts.headNames[i]]);
+    shownHead.replaceChildren(...(settings.count > 1 ? [one(texts.head, "shown", options)] : []));
+  }
+  return { element, draw };
+}
+
+// The five stages, each a row of matrices. explain(stage, { title, rows, columns }, i, j, clicked) when a cell is pointed at.
+function stageElements(studio, settings, answer, { change, explain }) {
+  const { texts, dark } = studio;
+  const { words, score } = settings;
+  const head = answer.heads[settings.shown];
+  const maps = settings.heads[settings.shown];
+  const transposed = settings.form === "column";
+  const dimensions = Array.from({ length: HEAD_WIDTH }, (_, i) => String(i + 1));
+  const { features } = texts;
+
+  const editable = (name, title, values, rows, columns, changes = { edited: true, isExample: false }) => {
+    const onEdit = (i, j, value) => {
+      values[i][j] = value;
+      change(changes);
+    };
+    return matrix({ name, title, values, rows, columns, dark, onEdit });
+  };
+  const map = (name, title, rows, columns) => editable(`W-${name}`, title, maps[name], rows, columns);
+  const computed = (stage, title, values, columns, more = {}) => {
+    const names = { title, rows: words, columns };
+    const onCell = (i, j, clicked) => explain(stage, names, i, j, clicked);
+    return matrix({ name: stage, title, values, rows: words, columns, dark, onCell, ...more });
+  };
+  const square = (stage, title, values, more = {}) =>
+    computed(stage, title, values, words, { transposed, current: settings.current, ...more });
+  const stage = (n, name, about, ...children) => {
+    const title = h("h2", {}, `${n}  ${texts.stage[name]}`, h("small", { class: "rv-quiet", text: about }));
+    return h("section", { class: "st-stage", "data-stage": n }, title, h("div", { class: "st-line" }, children));
+  };
+  const then = (sign, next) => h("div", { class: "st-joined" }, h("span", { class: "st-op", "aria-hidden": "true", text: sign }), next);
+  const masked = (i, j) => head.masked[i][j] === null;
+  const rawTitle = (transposed ? texts.rawColumn : texts.raw)[score];
+  const sums = transposed ? texts.columnsSum : texts.rowsSum;
+  return [
+    stage(
+      1,
+      "embed",
+      texts.about.embed,
+      editable("E", "E", settings.embeddings, words, features),
+      then("×", map("query", "W_Q", features, dimensions)),
+      map("key", "W_K", features, dimensions),
+      map("value", texts.down, features, dimensions),
+    ),
+    stage(
+      2,
+      "project",
+      texts.about.project,
+      computed("query", "Q = E·W_Q", head.query, dimensions, { current: settings.current }),
+      computed("key", "K = E·W_K", head.key, dimensions),
+      computed("value", "V = E·W_V", head.value, dimensions),
+    ),
+    stage(
+      3,
+      "score",
+      texts.about[score],
+      score === "bilinear" ? editable("bilinear", "W", settings.bilinear, dimensions, dimensions, {}) : null,
+      score === "additive" ? editable("additive", "v", [settings.additive], ["v"], dimensions, {}) : null,
+      square("raw", rawTitle, head.raw, { note: transposed ? texts.keysDown : texts.queriesDown }),
+      then("→", square("scaled", head.factor === 1 ? texts.notScaled : "÷ √d", head.scaled)),
+    ),
+    stage(
+      4,
+      "choose",
+      texts.about.choose,
+      square("masked", texts.maskTitle, head.masked),
+      then("→", square("weights", `α · ${texts.choices[settings.choice]}`, head.weights, { kind: "weight", note: sums, masked })),
+      rampLegend("1", dark),
+    ),
+    stage(
+      5,
+      "gather",
+      texts.about.gather,
+      computed("output", "α·V", head.output, dimensions),
+      then("×", map("output", texts.up, dimensions, features)),
+      then("→", computed("change", settings.count > 1 ? texts.changeAll : "ΔE", answer.change, features, { kind: "difference" })),
+      then("+ E =", computed("result", "E + ΔE", answer.result, features)),
+    ),
+  ];
 }

@@ -1,85 +1,180 @@
-// Beside the steps: a dict and a soft look-up, why √d, one desk under several questions, questions to think about, words and symbols.
+// Below the steps: a dictionary and a soft lookup, why √d, one desk and several queries, questions, terms and symbols.
 
-import { h, marked, number } from "../../dom.js";
-import { ask, latest } from "../../server.js";
-import { card, choice, slider, problem } from "../../widgets.js";
+import { h, withSubscripts } from "../../../web/dom.js";
+import { number } from "../../../web/numbers.js";
+import { latest, post } from "../../static/server.js";
+import { card, choice, meterRow, problem, slider } from "../../static/widgets.js";
 
-export function panels(studio, memory) {
-  memory.panels ||= { lookup: { asked: "cherry", toward: "apple", mix: 0, temperature: 0.2 }, width: { d: 64 }, desk: { query: [0, 2, 0, 0] }, answers: {} };
-  const say = studio.say;
-  return h("div", { class: "st-cards" }, lookup(studio, say.lookup, memory.panels.lookup), width(studio, say.width, memory.panels.width), desk(studio, say.desk, memory.panels.desk), quiz(say.quiz, memory.panels.answers), symbols(say.symbols));
+export function panels(studio) {
+  const { texts, memory } = studio;
+  memory.panels ||= {
+    lookup: { asked: "cherry", toward: "apple", mix: 0, temperature: 0.2 },
+    width: { d: 64 },
+    desk: { query: [0, 2, 0, 0] },
+    answers: [], // to the questions: for each, the option chosen in each part
+  };
+  const { lookup, width, desk, answers } = memory.panels;
+  return h(
+    "div",
+    { class: "st-cards" },
+    lookupPanel(studio, texts.lookup, lookup),
+    widthPanel(studio, texts.width, width),
+    deskPanel(studio, texts.desk, desk),
+    quiz(texts.quiz, answers),
+    symbols(texts.symbols),
+  );
 }
 
-const bar = (name, share, text, now = false) => [h("span", { class: now ? "st-now" : "", text: name }), h("span", { class: "rv-meter" }, h("i", { css: { width: `${100 * Math.min(1, Math.max(0, share))}%` } })), h("span", { class: "rv-num", text })];
-
-function lookup(studio, say, s) {
-  const out = h("div", {}), wrong = problem(studio);
-  const run = latest(async () => {
+// A part of the page that is computed by the server from its own controls: { output, error, compute }.
+function computedPanel(studio, path, body, draw) {
+  const output = h("div");
+  const error = problem(studio);
+  const compute = latest(async () => {
     try {
-      const a = await ask("/api/steps/lookup", s);
-      const names = a.keys.map((key) => say.fruit[key]), found = a.crisp === null ? say.missing : number(a.crisp);
-      out.replaceChildren(h("div", { class: "st-pair" },
-        h("div", {}, h("h3", { text: say.crisp }), h("pre", { class: "st-code", tabindex: "0", text: `prices = {${a.keys.map((key, i) => `"${say.fruit[key]}": ${a.values[i]}`).join(",\n          ")}}\nprices[query]\n→ ${found}` })),
-        h("div", {}, h("h3", { text: say.soft }), h("div", { class: "st-bars" }, a.keys.map((key, i) => bar(`${names[i]} ${a.values[i]}`, a.weights[i], number(a.weights[i])))), h("p", { class: "st-formula" }, h("span", { text: "Σ α·v = " }), h("b", { "data-soft": "", text: number(a.soft) }), h("span", { text: `   argmax → ${number(a.hard)}` })))));
-      wrong.clear();
-    } catch (error) { wrong.show(error); }
+      output.replaceChildren(draw(await post(path, body)));
+      error.clear();
+    } catch (reason) {
+      error.show(reason);
+    }
   });
-  run();
-  return card(say.title, h("p", { class: "st-hint", text: say.about }),
-    choice(say.asked, Object.keys(say.fruit).map((key) => [key, say.fruit[key]]), s.asked, (v) => { s.asked = v; run(); }).element,
-    slider(say.temperature, { low: 0.01, high: 2, value: s.temperature, log: true, show: (v) => number(v, 2) }, (v) => { s.temperature = v; run(); }).element,
-    slider(say.mix(say.fruit[s.toward]), { low: 0, high: 1, value: s.mix, step: 0.05, show: (v) => `${Math.round(100 * v)} %` }, (v) => { s.mix = v; run(); }).element, out, wrong.element);
+  compute();
+  return { output, error: error.element, compute };
+}
+const bars = (rows) => h("div", { class: "st-bars" }, rows);
+const about = (text) => h("p", { class: "st-hint", text });
+
+function lookupPanel(studio, texts, settings) {
+  function draw({ keys, values, crisp, weights, soft, hard }) {
+    const prices = keys.map((key, i) => `"${texts.fruit[key]}": ${values[i]}`).join(",\n          ");
+    const exact = `prices = {${prices}}\nprices[query]\n→ ${crisp === null ? texts.missing : number(crisp)}`;
+    const result = h(
+      "p",
+      { class: "st-formula" },
+      h("span", { text: "Σ α·v = " }),
+      h("b", { "data-soft": "", text: number(soft) }),
+      h("span", { text: `   argmax → ${number(hard)}` }),
+    );
+    const rows = keys.map((key, i) => meterRow(`${texts.fruit[key]} ${values[i]}`, weights[i], number(weights[i])));
+    return h(
+      "div",
+      { class: "st-pair" },
+      h("div", {}, h("h3", { text: texts.crisp }), h("pre", { class: "st-code", tabindex: "0", text: exact })),
+      h("div", {}, h("h3", { text: texts.soft }), bars(rows), result),
+    );
+  }
+  const panel = computedPanel(studio, "/api/steps/lookup", settings, draw);
+  const set = (name) => (value) => {
+    settings[name] = value;
+    panel.compute();
+  };
+  const percent = (value) => `${Math.round(100 * value)} %`;
+  return card(
+    texts.title,
+    about(texts.about),
+    choice(texts.query, Object.entries(texts.fruit), settings.asked, set("asked")).element,
+    slider(texts.temperature, { low: 0.01, high: 2, value: settings.temperature, log: true, show: (v) => number(v, 2) }, set("temperature"))
+      .element,
+    slider(texts.mix(texts.fruit[settings.toward]), { low: 0, high: 1, value: settings.mix, step: 0.05, show: percent }, set("mix"))
+      .element,
+    panel.output,
+    panel.error,
+  );
 }
 
-function width(studio, say, s) {
-  const out = h("div", {}), wrong = problem(studio);
-  const side = (title, a) => h("div", {}, h("h3", { text: title }), h("div", { class: "st-columns", role: "img", "aria-label": `${title}: ${a.row.map((w) => number(w, 2)).join(", ")}` }, a.row.map((w) => h("i", { css: { height: `${100 * w}%` } }))),
-    h("div", { class: "st-bars" }, [["variance", number(a.variance, 2)], ["largest", number(a.largest, 3)], ["gradient", number(a.gradient, 4)]].map(([name, text]) => [h("span", { text: say[name] }), h("span", {}), h("span", { class: "rv-num", "data-number": name, text })])));
-  const run = latest(async () => {
-    try { const a = await ask("/api/steps/width", s); out.replaceChildren(h("div", { class: "st-pair" }, side("q·k", a.dot), side("q·k / √d", a.scaled))); wrong.clear(); } catch (error) { wrong.show(error); }
-  });
-  run();
-  return card(say.title, h("p", { class: "st-hint", text: say.about }), slider("d", { low: 1, high: 4096, value: s.d, log: true, show: (v) => String(Math.round(v)) }, (v) => { s.d = Math.round(v); run(); }).element, out, wrong.element);
+function widthPanel(studio, texts, settings) {
+  function side(title, { row, variance, largest, gradient }) {
+    const label = `${title}: ${row.map((weight) => number(weight, 2)).join(", ")}`;
+    const columns = row.map((weight) => h("i", { css: { height: `${100 * weight}%` } }));
+    const line = (name, text) => [h("span", { text: texts[name] }), h("span"), h("span", { class: "rv-num", "data-number": name, text })];
+    return h(
+      "div",
+      {},
+      h("h3", { text: title }),
+      h("div", { class: "st-columns", role: "img", "aria-label": label }, columns),
+      bars([line("variance", number(variance, 2)), line("largest", number(largest, 3)), line("gradient", number(gradient, 4))]),
+    );
+  }
+  const draw = (answer) => h("div", { class: "st-pair" }, side("q·k", answer.dot), side("q·k / √d", answer.scaled));
+  const panel = computedPanel(studio, "/api/steps/width", settings, draw);
+  const setWidth = (value) => {
+    settings.d = Math.round(value);
+    panel.compute();
+  };
+  const control = slider("d", { low: 1, high: 4096, value: settings.d, log: true, show: (v) => String(Math.round(v)) }, setWidth);
+  return card(texts.title, about(texts.about), control.element, panel.output, panel.error);
 }
 
-function desk(studio, say, s) {
-  const out = h("div", { class: "st-pair" }), wrong = problem(studio);
-  const run = latest(async () => {
-    try {
-      const a = await ask("/api/steps/desk", s);
-      const group = (title, weights) => h("div", {}, h("h3", { text: title }), h("div", { class: "st-bars" }, a.things.map((thing, i) => bar(say.things[i], weights[i], number(weights[i], 2)))));
-      out.replaceChildren(group(say.noQuery, a.salient["winner takes all"]), group(say.read, a.focused["I want to read"]), group(say.write, a.focused["I want to write"]), group(say.yours, a.focused.yours));
-      wrong.clear();
-    } catch (error) { wrong.show(error); }
-  });
-  run();
-  return card(say.title, h("p", { class: "st-hint", text: say.about }), h("div", { class: "st-bar" }, say.features.map((name, i) => slider(name, { low: 0, high: 4, value: s.query[i], step: 0.1, show: (v) => number(v, 1) }, (v) => { s.query[i] = v; run(); }).element)), out, wrong.element);
-}
-
-function quiz(say, given) {
-  const items = say.questions.map((question, n) => {
-    const said = h("span", { class: "st-said", role: "status" });
-    const check = () => {
-      const picked = given[n] || [];
-      if (!question.parts.every((_, i) => picked[i])) { said.textContent = ""; return; }
-      const right = question.parts.every((part, i) => Number(picked[i]) === part.right);
-      said.className = `st-said ${right ? "st-right" : ""}`;
-      said.replaceChildren(...(right ? marked(`✓ ${question.why}`) : [`✗ ${say.notYet}`]));
+function deskPanel(studio, texts, settings) {
+  function draw({ things, salient, focused }) {
+    const group = (title, weights) => {
+      const rows = things.map((_, i) => meterRow(texts.things[i], weights[i], number(weights[i], 2)));
+      return h("div", {}, h("h3", { text: title }), bars(rows));
     };
-    const fields = question.parts.map((part, i) => {
-      const box = h("select", { "data-right": part.right, "aria-label": `${question.ask} ${part.name}`, onchange: () => { (given[n] ||= [])[i] = box.value; check(); } }, h("option", { value: "", text: say.pick }), part.options.map((text, o) => h("option", { value: o, text })));
-      box.value = (given[n] || [])[i] || "";
-      return h("label", { class: "st-field" }, part.name ? h("span", { text: part.name }) : null, box);
-    });
-    check();
-    return h("li", {}, h("p", { text: question.ask }), h("div", { class: "st-row" }, fields), said);
-  });
-  return card(say.title, h("ul", { class: "st-quiz" }, items));
+    return h(
+      "div",
+      { class: "st-pair" },
+      group(texts.noQuery, salient["winner takes all"]),
+      group(texts.read, focused["I want to read"]),
+      group(texts.write, focused["I want to write"]),
+      group(texts.yours, focused.yours),
+    );
+  }
+  const panel = computedPanel(studio, "/api/steps/desk", settings, draw);
+  const control = (name, i) => {
+    const set = (value) => {
+      settings.query[i] = value;
+      panel.compute();
+    };
+    return slider(name, { low: 0, high: 4, value: settings.query[i], step: 0.1, show: (v) => number(v, 1) }, set).element;
+  };
+  return card(texts.title, about(texts.about), h("div", { class: "st-bar" }, texts.features.map(control)), panel.output, panel.error);
 }
 
-function symbols(say) {
-  const table = h("table", { class: "st-table" }, h("thead", {}, h("tr", {}, say.heads.map((text) => h("th", { scope: "col", text })))), h("tbody", {}, say.rows.map((row) => h("tr", {}, row.map((text, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }, marked(text)))))));
-  const element = card(say.title, h("p", { class: "st-hint", text: say.about }), h("div", { class: "st-scroll" }, table));
+function quiz(texts, answers) {
+  const items = texts.questions.map((question, n) => {
+    answers[n] ||= [];
+    return questionItem(texts, question, answers[n]);
+  });
+  return card(texts.title, h("ul", { class: "st-quiz" }, items));
+}
+
+// chosen: the option chosen in each part, as the select holds it.
+function questionItem(texts, { ask, parts, why }, chosen) {
+  const verdict = h("span", { class: "st-said", role: "status" });
+  function check() {
+    const answered = parts.every((_, i) => chosen[i]);
+    const right = parts.every((part, i) => Number(chosen[i]) === part.right);
+    verdict.classList.toggle("st-right", answered && right);
+    if (!answered) verdict.replaceChildren();
+    else verdict.replaceChildren(...(right ? withSubscripts(`✓ ${why}`) : [`✗ ${texts.notYet}`]));
+  }
+  const field = (part, i) => {
+    const box = h(
+      "select",
+      {
+        "data-right": part.right,
+        "aria-label": `${ask} ${part.name}`,
+        onchange: () => {
+          chosen[i] = box.value;
+          check();
+        },
+      },
+      h("option", { value: "", text: texts.pick }),
+      part.options.map((text, option) => h("option", { value: String(option), text })),
+    );
+    box.value = chosen[i] || "";
+    return h("label", { class: "st-field" }, part.name ? h("span", { text: part.name }) : null, box);
+  };
+  check();
+  return h("li", {}, h("p", { text: ask }), h("div", { class: "st-row" }, parts.map(field)), verdict);
+}
+
+function symbols(texts) {
+  const head = texts.heads.map((text) => h("th", { scope: "col", text }));
+  const cell = (text, i) => (i ? h("td", {}, withSubscripts(text)) : h("th", { scope: "row" }, withSubscripts(text)));
+  const rows = texts.rows.map((row) => h("tr", {}, row.map(cell)));
+  const table = h("table", { class: "st-table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows));
+  const element = card(texts.title, about(texts.about), h("div", { class: "st-scroll" }, table));
   element.classList.add("st-wide");
   return element;
 }

@@ -1,171 +1,360 @@
-// Translate: a text, its translation as it appears, and which words it was read from; several translators side by side.
+// Translate: a text, its translation, and which words it was translated from; several translators side by side.
 
-import { h, count, number } from "../../dom.js";
-import { get, job } from "../../server.js";
-import { choice, foot, problem, progress, card } from "../../widgets.js";
-import { chart } from "../../chart.js";
+import { h } from "../../../web/dom.js";
+import { twoDecimals } from "../../../web/numbers.js";
+import { attentionView } from "../../../web/view/attention_view.js";
+import { get, job } from "../../static/server.js";
+import { card, choice, foot, pageHead, problem, progress } from "../../static/widgets.js";
+import { scoresByLength } from "./scores_by_length.js";
 
-// The language a text seems to be in, as far as its letters tell.
-const spoken = (text) => (/[\u3400-\u9fff]/.test(text) ? "zh" : /[a-zäöüß]/i.test(text) ? "de" : null);
-const LOOKS = ["a", "c", "e", "b"]; // of the lines of a chart
-const fixed2 = (v) => v.toFixed(2).replace("-", "−");
+const BEAM_WIDTH = 4;
+const MOST_MODELS = 4; // compared at once
+const TYPING_PAUSE = 450; // milliseconds after which a typed text is translated
+
+// The language a text seems to be in, judged by its letters.
+const detectLanguage = (text) => (/[\u3400-\u9fff]/.test(text) ? "zh" : /[a-zäöüß]/i.test(text) ? "de" : null);
 
 export function mount(container, studio) {
-  const say = studio.say, m = studio.memory, p = studio.params;
-  const able = studio.known.models.filter((model) => model.kind === "translator");
-  container.append(h("div", { class: "st-head" }, h("h1", { text: say.title }), h("p", { class: "st-lead", text: say.lead })));
-  if (!able.length) {
-    container.append(h("p", { class: "st-problem", role: "status", text: say.none }),
-      h("pre", { class: "st-code", tabindex: "0", text: "regard train translation config.toml\nregard studio --model runs/my-translator" }));
+  const { texts, memory, params } = studio;
+  const translators = studio.models.filter((model) => model.kind === "translator");
+  container.append(pageHead(texts));
+  if (!translators.length) {
+    const commands = "regard train translation config.toml\nregard studio --model runs/my-translator";
+    container.append(
+      h("p", { class: "st-problem", role: "status", text: texts.none }),
+      h("pre", { class: "st-code", tabindex: "0", text: commands }),
+    );
     studio.ready();
     return {};
   }
-  const named = (name) => able.find((model) => model.name === name);
-  const languages = ["zh", "de", ...new Set(able.map((model) => model.source))].filter((v, i, all) => all.indexOf(v) === i && able.some((model) => model.source === v));
-  m.s ||= { text: p.text || "", models: p.models ? p.models.split(",").filter(named) : [], hard: p.hard === "true", width: 4, pick: 0, part: 0, main: p.main || "" };
-  const s = m.s, wrong = problem(studio), out = h("div", { class: "st-flow" });
-  const language = () => named(s.models[0])?.source ?? languages[0];
-
+  const modelNamed = (name) => translators.find((model) => model.name === name);
+  const translatorsOf = (lang) => translators.filter((model) => model.source === lang).sort((a, b) => b.bleu - a.bleu);
+  const languages = [...new Set(["zh", "de", ...translators.map((model) => model.source)])].filter((lang) => translatorsOf(lang).length);
+  const samples = (lang) => texts.samples[lang] || texts.samples[""];
+  memory.choices ||= {
+    text: params.text || "",
+    models: params.models ? params.models.split(",").filter(modelNamed) : [],
+    main: params.main || "", // the model whose translation is drawn
+    hard: params.hard === "true",
+    candidate: 0,
+    part: 0, // of a long text
+  };
+  const choices = memory.choices;
+  const language = () => modelNamed(choices.models[0])?.source ?? languages[0];
+  const error = problem(studio);
+  const results = h("div", { class: "st-flow" });
+  let view = null;
   let running = null;
-  const bar = progress(studio.shell, () => running && running.cancel());
-  async function go() {
+  let typingTimer = 0;
+  const bar = progress(studio.shellTexts, () => running && running.cancel());
+
+  async function translate() {
     if (running) running.cancel();
-    if (!s.text.trim()) return;
-    wrong.clear(); bar.begin();
-    const mine = (running = job("/api/translate", { models: s.models, text: s.text.trim(), width: s.width, hard: s.hard }, (told) => bar.tell(told)));
+    const text = choices.text.trim();
+    if (!text) return;
+    error.clear();
+    bar.begin();
+    const mine = job("/api/translate", { models: choices.models, text, width: BEAM_WIDTH, hard: choices.hard }, bar.update);
+    running = mine;
     try {
       const answer = await mine.done;
-      if (running === mine) { take(answer); if (container.contains(out)) draw(); }
-    } catch (error) { if (running === mine) wrong.show(error); }
-    if (running === mine) { running = null; bar.end(); studio.ready(); }
+      if (running === mine) {
+        takeAnswer(answer);
+        if (container.contains(results)) draw();
+      }
+    } catch (reason) {
+      if (running === mine) error.show(reason);
+    }
+    if (running !== mine) return;
+    running = null;
+    bar.end();
+    studio.ready();
   }
-  function take(answer) {
-    m.answer = answer; s.pick = 0; s.part = 0;
-    if (!answer.hard) m.soft = answer;
+  function takeAnswer(answer) {
+    memory.answer = answer;
+    Object.assign(choices, { candidate: 0, part: 0 });
+    if (!answer.hard) memory.softAnswer = answer; // shown beside the hard one
   }
-  function keep() { studio.keep({ text: s.text, models: s.models.join(","), hard: s.hard || null, main: s.main || null }); }
-  function change() { keep(); go(); }
+  function keep() {
+    const { text, models, hard, main } = choices;
+    studio.keep({ text, models: models.join(","), hard: hard || null, main: main || null });
+  }
+  function change(changes = {}) {
+    Object.assign(choices, changes);
+    keep();
+    translate();
+  }
 
-  const box = h("textarea", { class: "st-text", rows: "2", maxlength: "1000", "aria-label": say.source, value: s.text, placeholder: say.placeholder });
-  let timer = 0;
-  function typed() {
-    const text = box.value;
-    if (!text.trim()) return;
-    s.text = text;
-    const other = spoken(text);
-    if (other && other !== language() && languages.includes(other) && ["zh", "de"].includes(language())) speak(other, false);
+  const box = h("textarea", {
+    class: "st-text",
+    rows: "2",
+    maxlength: "1000",
+    "aria-label": texts.source,
+    placeholder: texts.placeholder,
+    value: choices.text,
+    oninput: () => {
+      clearTimeout(typingTimer);
+      typingTimer = setTimeout(() => {
+        if (box.value !== choices.text) takeTyped();
+      }, TYPING_PAUSE);
+    },
+    onkeydown: (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      clearTimeout(typingTimer);
+      takeTyped();
+    },
+  });
+  // A text in another language is given to that language's translators.
+  function takeTyped() {
+    if (!box.value.trim()) return;
+    choices.text = box.value;
+    const detected = detectLanguage(box.value);
+    const known = ["zh", "de"].includes(language()) && languages.includes(detected);
+    if (known && detected !== language()) chooseLanguage(detected);
     else change();
   }
-  box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { if (box.value !== s.text) typed(); }, 450); });
-  box.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); clearTimeout(timer); typed(); } });
+  function chooseLanguage(lang) {
+    Object.assign(choices, { models: usualModels(translatorsOf(lang)), main: "" });
+    drawModels();
+    change();
+  }
+  function chooseLanguageWithSample(lang) {
+    if (detectLanguage(choices.text) !== lang) choices.text = box.value = samples(lang)[0];
+    chooseLanguage(lang);
+  }
+  function toggleModel({ name }) {
+    const others = choices.models.filter((one) => one !== name);
+    const chosen = choices.models.includes(name);
+    if (chosen && others.length) choices.models = others;
+    if (!chosen) choices.models = [...choices.models, name].slice(-MOST_MODELS);
+    drawModels();
+    change();
+  }
 
-  const from = choice(say.from, languages.map((code) => [code, say.languages[code] || say.languages[""]]), language(), (code) => speak(code, true));
-  const models = h("div", { class: "st-row", role: "group", "aria-label": say.models }), examples = h("div", { class: "st-row" });
-  const role = (model) => (!model.attention ? say.roles.fixed : model.about.startsWith("bahdanau") ? say.roles.bahdanau : say.roles.transformer);
+  const languageOptions = languages.map((lang) => [lang, texts.languages[lang] || texts.languages[""]]);
+  const languageChoice = choice(texts.from, languageOptions, language(), chooseLanguageWithSample);
+  const attentionOptions = [
+    ["soft", texts.soft, texts.softTitle],
+    ["hard", texts.hard, texts.hardTitle],
+  ];
+  const attentionChoice = choice(texts.attention, attentionOptions, choices.hard ? "hard" : "soft", (kind) =>
+    change({ hard: kind === "hard" }),
+  );
+  const modelRow = h("div", { class: "st-row", role: "group", "aria-label": texts.models });
+  const sampleRow = h("div", { class: "st-row" });
   function drawModels() {
-    const code = language(), here = able.filter((model) => model.source === code).sort((a, b) => b.bleu - a.bleu);
-    from.set(code);
-    models.hidden = here.length < 2;
-    models.replaceChildren(h("span", { class: "st-label", text: say.models }), ...here.map((model) => h("button", { type: "button", class: "st-chip", "aria-pressed": String(s.models.includes(model.name)), title: role(model), onclick: () => pick(model), text: model.name })));
-    examples.replaceChildren(h("span", { class: "st-label", text: say.examples }), ...(say.samples[code] || say.samples[""]).map((text) => h("button", { type: "button", class: "st-chip", lang: code === "zh" ? "zh-CN" : code || null, onclick: () => { s.text = box.value = text; change(); }, text })));
+    const lang = language();
+    const available = translatorsOf(lang);
+    const chip = (props) => h("button", { type: "button", class: "st-chip", ...props });
+    const modelChip = (model) =>
+      chip({
+        "aria-pressed": String(choices.models.includes(model.name)),
+        title: roleOf(model),
+        onclick: () => toggleModel(model),
+        text: model.name,
+      });
+    const takeSample = (text) => {
+      box.value = text;
+      change({ text });
+    };
+    const sampleChip = (text) => chip({ lang: lang === "zh" ? "zh-CN" : lang || null, onclick: () => takeSample(text), text });
+    languageChoice.set(lang);
+    modelRow.hidden = available.length < 2;
+    modelRow.replaceChildren(h("span", { class: "st-label", text: texts.models }), ...available.map(modelChip));
+    sampleRow.replaceChildren(h("span", { class: "st-label", text: texts.examples }), ...samples(lang).map(sampleChip));
   }
-  // A language begins with its two best translators that attend and one that does not.
-  function usual(code) {
-    const here = able.filter((model) => model.source === code).sort((a, b) => b.bleu - a.bleu);
-    const chosen = [...here.filter((model) => model.attention).slice(0, 2), ...here.filter((model) => !model.attention).slice(0, 1)];
-    return (chosen.length ? chosen : here.slice(0, 1)).map((model) => model.name);
-  }
-  function speak(code, sample) {
-    s.models = usual(code); s.main = "";
-    if (sample && spoken(s.text) !== code) s.text = box.value = (say.samples[code] || say.samples[""])[0];
-    drawModels(); change();
-  }
-  function pick(model) {
-    const left = s.models.filter((name) => name !== model.name);
-    s.models = s.models.includes(model.name) ? (left.length ? left : s.models) : [...s.models, model.name].slice(-4);
-    drawModels(); change();
+  function roleOf(model) {
+    if (!model.attention) return texts.roles.fixed;
+    return model.about.startsWith("bahdanau") ? texts.roles.bahdanau : texts.roles.transformer;
   }
 
-  let view = null;
+  // Draw the translation of one model: in full, with the alignment of one candidate of one part of the text.
   function draw() {
     if (view) view.destroy();
     view = null;
-    const found = m.answer.translations;
-    const main = found.find((one) => one.model === s.main && !one.refused) || found.find((one) => !one.refused && named(one.model)?.attention) || found[0];
-    const parts = main.parts || [{ text: m.answer.text, candidates: main.candidates }], part = parts[Math.min(s.part, parts.length - 1)];
-    const at = Math.min(s.pick, part.candidates.length - 1), chosen = part.candidates[at], drawn = h("div", { class: "st-view st-align" });
-    const whole = parts.length > 1 ? main.candidates[0].text : chosen.text;
-    const soft = m.answer.hard && m.soft && m.soft.text === m.answer.text ? m.soft.translations.find((one) => one.model === main.model) : null;
-    const left = h("div", { class: "st-flow st-reading" },
-      h("div", {}, h("p", { class: "st-hint" }, h("b", { text: main.model }), ` · ${role(named(main.model))}`), h("p", { class: "st-result", "data-result": "", text: whole || "…" }),
-        soft && soft.candidates[0] && named(main.model).attention ? h("p", { class: "st-hint", "data-soft": "", text: say.withSoft(soft.candidates[0].text) }) : null, notes(main)),
-      parts.length > 1 ? h("div", { class: "st-row", role: "group", "aria-label": say.parts(parts.length) }, h("span", { class: "st-label", text: say.parts(parts.length) }), parts.map((one, i) => h("button", { type: "button", class: "st-chip", "aria-pressed": String(one === part), onclick: () => { s.part = i; s.pick = 0; draw(); }, text: one.text }))) : null,
-      parts.length > 1 ? h("p", { class: "st-formula", text: chosen.text }) : null,
-      chosen.payload ? drawn : h("p", { class: "st-hint", text: say.noAlignment }));
-    const right = h("div", { class: "st-flow" }, found.length > 1 ? together(found, main) : null, beam(part, at));
-    out.replaceChildren(h("div", { class: "st-split" }, left, right), byLength(say, able.filter((model) => model.source === named(main.model).source)) || "");
+    const { text, translations } = memory.answer;
+    const main = mainTranslation(translations);
+    const parts = main.parts || [{ text, candidates: main.candidates }];
+    const part = parts[Math.min(choices.part, parts.length - 1)];
+    const candidate = part.candidates[Math.min(choices.candidate, part.candidates.length - 1)];
+    const drawing = h("div", { class: "st-view st-align" });
+    results.replaceChildren(
+      h(
+        "div",
+        { class: "st-split" },
+        h(
+          "div",
+          { class: "st-flow st-reading" },
+          translationElement(main, parts.length > 1 ? main.candidates[0].text : candidate.text),
+          parts.length > 1 ? partChoice(parts, part) : null,
+          parts.length > 1 ? h("p", { class: "st-formula", text: candidate.text }) : null,
+          candidate.payload ? drawing : h("p", { class: "st-hint", text: texts.noAlignment }),
+        ),
+        h(
+          "div",
+          { class: "st-flow" },
+          translations.length > 1 ? comparison(translations, main) : null,
+          candidateList(part.candidates, candidate),
+        ),
+      ),
+      scoresByLength(texts, translatorsOf(modelNamed(main.model).source)) || "",
+    );
     line.draw();
-    if (chosen.payload) {
-      const options = { lang: studio.lang, theme: studio.theme, alignment: true, onState: (state) => studio.switchTo({ lang: state.lang, theme: state.theme === "auto" ? null : state.theme }) };
-      window.regardView(drawn, chosen.payload, options).then((made) => { if (drawn.isConnected) view = made; else if (made) made.destroy(); });
-    }
+    if (candidate.payload) drawAlignment(drawing, candidate.payload);
   }
-  // What a model could not read.
-  function notes(one) {
-    const n = one.notes, code = named(one.model).source, reads = say.languages[code] || "";
-    if (!n) return null;
-    const text = n.share > 0.5 ? say.mostlyUnknown(one.model, reads) : n.unknown ? say.unknown([...n.unknown].join(" ")) : n.foreign ? say.foreign(one.model, reads) : "";
+  function mainTranslation(translations) {
+    const usable = translations.filter((one) => !one.refused);
+    const chosen = usable.find((one) => one.model === choices.main);
+    return chosen || usable.find((one) => modelNamed(one.model)?.attention) || translations[0];
+  }
+  async function drawAlignment(element, payload) {
+    const { lang, theme } = studio;
+    const drawn = await attentionView(element, payload, { lang, theme, alignment: true, onState: studio.follow });
+    if (element.isConnected) view = drawn;
+    else if (drawn) drawn.destroy();
+  }
+
+  function translationElement(translation, text) {
+    const model = modelNamed(translation.model);
+    const { answer, softAnswer } = memory;
+    const comparable = answer.hard && model.attention && softAnswer && softAnswer.text === answer.text;
+    const soft = comparable && softAnswer.translations.find((one) => one.model === translation.model)?.candidates[0];
+    return h(
+      "div",
+      {},
+      h("p", { class: "st-hint" }, h("b", { text: model.name }), ` · ${roleOf(model)}`),
+      h("p", { class: "st-result", "data-result": "", text: text || "…" }),
+      soft ? h("p", { class: "st-hint", "data-soft": "", text: texts.withSoft(soft.text) }) : null,
+      warning(translation, model),
+    );
+  }
+  // What the model could not read.
+  function warning({ notes }, { name, source }) {
+    if (!notes) return null;
+    const reads = texts.languages[source] || "";
+    let text = "";
+    if (notes.share > 0.5) text = texts.mostlyUnknown(name, reads);
+    else if (notes.unknown) text = texts.unknown([...notes.unknown].join(" "));
+    else if (notes.foreign) text = texts.foreign(name, reads);
     return text ? h("p", { class: "st-problem", role: "status", "data-note": "", text }) : null;
   }
-  // The same text by every model chosen; the one pressed is the one drawn.
-  function together(found, main) {
-    const line = (one) => {
-      if (one.refused) { const told = problem(studio); told.show(one.refused); return h("li", { "data-other": one.model }, h("b", { text: one.model }), told.element); }
-      return h("li", {}, h("button", { type: "button", class: "st-rival", "data-other": one.model, "aria-pressed": String(one === main), onclick: () => { s.main = one.model; s.pick = 0; s.part = 0; keep(); draw(); } },
-        h("span", { class: "st-hint" }, h("b", { text: one.model }), ` · ${role(named(one.model))}`), h("span", { class: "st-said", text: one.candidates[0].text || "…" })));
+  function partChoice(parts, chosen) {
+    const choosePart = (part) => {
+      Object.assign(choices, { part, candidate: 0 });
+      draw();
     };
-    return card(say.together, h("ul", { class: "st-alts" }, found.map(line)), found.some((one) => !named(one.model).attention) ? h("p", { class: "st-hint", text: say.fixedWhy }) : null);
+    const chip = (part, i) =>
+      h("button", {
+        type: "button",
+        class: "st-chip",
+        "aria-pressed": String(part === chosen),
+        onclick: () => choosePart(i),
+        text: part.text,
+      });
+    const title = texts.parts(parts.length);
+    return h(
+      "div",
+      { class: "st-row", role: "group", "aria-label": title },
+      h("span", { class: "st-label", text: title }),
+      parts.map(chip),
+    );
   }
-  const beam = (part, at) => card(say.beam, h("ol", { class: "st-alts" }, part.candidates.map((one, i) => h("li", {}, h("button", { type: "button", "aria-pressed": String(i === at), onclick: () => { s.pick = i; draw(); } }, h("span", { text: one.text || "…" }), h("span", { class: "rv-num", title: `${say.logProb} ${fixed2(one.log_prob)}`, text: fixed2(one.score) }))))), h("p", { class: "st-hint", text: say.ranked }));
 
-  const line = foot(studio.shell, { code: () => `regard translate "${s.text.trim().replaceAll('"', '\\"').replaceAll("\n", " ")}" --model ${s.main || s.models[0]} --n-best ${s.width} --html alignment.html`, saves: { json: () => m.answer } });
-  const attention = choice(say.attention, [["soft", say.soft, say.softTitle], ["hard", say.hard, say.hardTitle]], s.hard ? "hard" : "soft", (v) => { s.hard = v === "hard"; change(); });
-  container.append(h("div", { class: "st-ask" }, box, h("div", { class: "st-bar" }, languages.length > 1 ? from.element : null, attention.element, models), examples, wrong.element, bar.element), out, line.element);
-  (async () => {
-    if (!m.answer && !s.text) {
+  // The same text by every model chosen; the one pressed is drawn.
+  function comparison(translations, main) {
+    const show = (name) => {
+      Object.assign(choices, { main: name, candidate: 0, part: 0 });
+      keep();
+      draw();
+    };
+    const item = (one) => {
+      if (one.refused) {
+        const refusal = problem(studio);
+        refusal.show(one.refused);
+        return h("li", { "data-other": one.model }, h("b", { text: one.model }), refusal.element);
+      }
+      const role = h("span", { class: "st-hint" }, h("b", { text: one.model }), ` · ${roleOf(modelNamed(one.model))}`);
+      const props = { class: "st-rival", "data-other": one.model, "aria-pressed": String(one === main), onclick: () => show(one.model) };
+      const text = h("span", { class: "st-said", text: one.candidates[0].text || "…" });
+      return h("li", {}, h("button", { type: "button", ...props }, role, text));
+    };
+    const withoutAttention = translations.some((one) => !modelNamed(one.model).attention);
+    return card(
+      texts.together,
+      h("ul", { class: "st-alts" }, translations.map(item)),
+      withoutAttention ? h("p", { class: "st-hint", text: texts.fixedWhy }) : null,
+    );
+  }
+  function candidateList(candidates, chosen) {
+    const show = (candidate) => {
+      choices.candidate = candidate;
+      draw();
+    };
+    const item = (one, i) => {
+      const score = h("span", { class: "rv-num", title: `${texts.logProb} ${twoDecimals(one.log_prob)}`, text: twoDecimals(one.score) });
+      const props = { type: "button", "aria-pressed": String(one === chosen), onclick: () => show(i) };
+      return h("li", {}, h("button", props, h("span", { text: one.text || "…" }), score));
+    };
+    return card(texts.candidates, h("ol", { class: "st-alts" }, candidates.map(item)), h("p", { class: "st-hint", text: texts.ranked }));
+  }
+
+  const command = () => {
+    const quoted = choices.text.trim().replaceAll('"', '\\"').replaceAll("\n", " ");
+    return `regard translate "${quoted}" --model ${choices.main || choices.models[0]} --n-best ${BEAM_WIDTH} --html alignment.html`;
+  };
+  const line = foot(studio.shellTexts, { code: command, saves: { json: () => memory.answer } });
+  container.append(
+    h(
+      "div",
+      { class: "st-ask" },
+      box,
+      h("div", { class: "st-bar" }, languages.length > 1 ? languageChoice.element : null, attentionChoice.element, modelRow),
+      sampleRow,
+      error.element,
+      bar.element,
+    ),
+    results,
+    line.element,
+  );
+
+  async function begin() {
+    let refused = false;
+    if (!memory.answer && !choices.text) {
       const first = studio.initial || (await get("/api/first/translate").catch(() => null));
-      if (first && first.asked) { s.text = first.asked.text; s.models = first.asked.models; if (first.answer) take(first.answer); if (first.refused) wrong.show(first.refused); m.refused = !!first.refused; }
+      if (first && first.asked) {
+        Object.assign(choices, { text: first.asked.text, models: first.asked.models });
+        if (first.answer) takeAnswer(first.answer);
+        if (first.refused) error.show(first.refused);
+        refused = Boolean(first.refused);
+      }
     }
-    if (!s.models.length) s.models = usual(s.text && languages.includes(spoken(s.text)) ? spoken(s.text) : languages[0]);
-    s.text ||= (say.samples[language()] || say.samples[""])[0];
-    box.value = s.text;
-    drawModels(); keep();
-    if (m.answer) { draw(); studio.ready(); } else if (m.refused) { m.refused = false; studio.ready(); } else go();
-  })();
-  return { leave() { clearTimeout(timer); if (running) running.cancel(); if (view) view.destroy(); } };
+    if (!choices.models.length) {
+      const detected = choices.text && detectLanguage(choices.text);
+      choices.models = usualModels(translatorsOf(languages.includes(detected) ? detected : languages[0]));
+    }
+    choices.text ||= samples(language())[0];
+    box.value = choices.text;
+    drawModels();
+    keep();
+    if (memory.answer) draw();
+    else if (!refused) return translate();
+    return studio.ready();
+  }
+  begin();
+  return {
+    leave() {
+      clearTimeout(typingTimer);
+      if (running) running.cancel();
+      if (view) view.destroy();
+    },
+  };
 }
 
-// How good translators are by the length of the sentence, as their cards say: the fixed context falls off where attention does not.
-// models: those of one language. The test sets most of them were scored on come first; null if no card tells.
-function byLength(say, models) {
-  const told = [...models].sort((a, b) => b.bleu - a.bleu).filter((model) => Object.keys(model.lengths).length);
-  const on = (set) => told.filter((model) => model.lengths[set]);
-  const sets = [...new Set(told.flatMap((model) => Object.keys(model.lengths)))].sort((a, b) => on(b).length - on(a).length);
-  if (!sets.length) return null;
-  const place = h("div", { class: "st-pair", "data-lengths": "" });
-  function draw(set) {
-    let look = 0;
-    const series = on(set).map((model) => ({
-      name: model.name, look: model.attention ? LOOKS[look++ % LOOKS.length] : "d", dashed: !model.attention, dots: 4,
-      points: model.lengths[set].map((row) => [Math.sqrt(row.least * row.most), row.bleu, `${model.name}, ${say.lengthRow(row.least, row.most, row.sentences)}: BLEU ${number(row.bleu, 1)}`]),
-    }));
-    const groups = on(set)[0].lengths[set], same = (row) => (other) => other.least === row.least && other.most === row.most;
-    const line = (name, cell) => h("tr", {}, h("th", { scope: "row", text: name }), groups.map((row) => h("td", { class: "st-n", text: cell(row) })));
-    const table = h("table", { class: "st-table" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col", text: say.sourceLength }), groups.map((row) => h("th", { scope: "col", class: "st-n", text: row.least === row.most ? String(row.least) : `${row.least}–${row.most}` })))),
-      h("tbody", {}, line(say.sentences, (row) => count(row.sentences)), on(set).map((model) => line(model.name, (row) => { const own = model.lengths[set].find(same(row)); return own ? own.bleu.toFixed(1) : "—"; }))));
-    place.replaceChildren(chart({ title: "", label: `${say.byLength}, ${set}`, x: { label: say.sourceLength, log: true }, y: { label: "BLEU", low: 0 }, width: 560, height: 280, series }).element, h("div", { class: "st-scroll" }, table));
-  }
-  draw(sets[0]);
-  return card(say.byLength, sets.length > 1 ? choice(say.testSet, sets.map((set) => [set, set]), sets[0], draw).element : h("p", { class: "st-hint", text: `${say.testSet}: ${sets[0]}` }), place, h("p", { class: "st-hint", text: say.fromCards }));
+// Of the translators of a language, best first: the two best with attention and one without.
+function usualModels(models) {
+  const withAttention = models.filter((model) => model.attention).slice(0, 2);
+  const without = models.filter((model) => !model.attention).slice(0, 1);
+  const usual = [...withAttention, ...without];
+  return (usual.length ? usual : models.slice(0, 1)).map((model) => model.name);
 }

@@ -1,0 +1,111 @@
+// The numbers of the selection: the query and key with their score and weight, then the row's heaviest keys with bars. Where a key alone is
+// selected, the queries that weigh it most.
+
+import { h } from "../dom.js";
+import { count, decimals, number } from "../numbers.js";
+import { meter } from "./head_card.js";
+import { tokenElement } from "./tokens.js";
+
+const LISTED = 8;
+const SEARCHED_QUERIES = 4096;
+const LEAST_REST = 0.0005;
+
+export function weightList(view, { alignment }) {
+  const summary = h("p", { class: "rv-said", role: "status", "aria-live": "polite" });
+  const list = h("ol", { class: "rv-list" });
+  const element = h("section", { class: "rv-numbers" }, summary, list);
+
+  const unmarked = (token) => ({ ...token, mark: token.mark === "*" ? "*" : "." });
+  const name = (token, current = false) => tokenElement(unmarked(token), view.dark, { current });
+  const queryName = (q, current) => [
+    name(view.sighting.queryToken(view.entry, q), current),
+    h("small", { text: count(view.entry.queryPlace(q)) }),
+  ];
+  const keyName = (k) => [name(view.sighting.keyToken(view.entry, k)), h("small", { text: count(view.entry.keyPlace(k)) })];
+  const line = (label, weight) => [
+    h("span", { class: "rv-word" }, label),
+    h("span", { class: "rv-meter" }, meter(weight)),
+    h("span", { class: "rv-num", text: decimals(weight) }),
+  ];
+
+  function draw() {
+    const { q, k } = view.state;
+    if (view.side === "key" && k !== null && (q === null || alignment)) drawQueriesOf(k);
+    else if (q === null) {
+      summary.textContent = view.texts.hint;
+      list.replaceChildren();
+    } else drawRow(q, k);
+  }
+
+  function drawRow(q, k) {
+    const { entry, row, texts } = view;
+    const entropy = view.sighting.reading(entry, "entropy", view.state.head, q, entry.L);
+    const aside = (text) => h("small", { class: "rv-aside", text });
+    summary.replaceChildren(
+      ...queryName(q, true),
+      ...(k === null ? [] : pairParts(q, k)),
+      ...(entropy === null ? [] : [aside(`${texts.entropy} ${decimals(entropy, 2)} ${texts.nats}`)]),
+      ...(view.state.pinned ? [aside(`⚲ ${texts.pinned}`)] : []),
+    );
+    const pairs = row.pairs.slice(0, LISTED);
+    const rest = Math.max(0, 1 - pairs.reduce((sum, [, weight]) => sum + weight, 0));
+    list.replaceChildren(
+      ...pairs.map(([key, weight]) => keyItem(q, key, weight, key === k)),
+      row.pairs.length && rest > LEAST_REST ? h("li", { class: "rv-rest" }, line(texts.rest, rest)) : "",
+      !row.complete && entry.top ? h("li", { class: "rv-quiet", text: texts.topOnly(entry.top.k) }) : "",
+    );
+  }
+
+  function keyItem(q, k, weight, pressed) {
+    const button = h(
+      "button",
+      { type: "button", "aria-pressed": String(pressed), onclick: () => view.pin(q, k) },
+      line(keyName(k), weight),
+    );
+    return h("li", { onpointerenter: () => view.hover(q, k, "list") }, button);
+  }
+
+  // " → key  score 1.23 → 0.4567  2 of 9 in its row"
+  function pairParts(q, k) {
+    const { entry, row, texts } = view;
+    const { head } = view.state;
+    const parts = [" → ", ...keyName(k), " "];
+    const weight = view.sighting.weight(entry, head, q, k);
+    if (weight === null) return [...parts, ...pooledParts(q, k)];
+    if (weight < 0) return [...parts, texts.masked];
+    const score = view.sighting.score(entry, head, q, weight, row);
+    const rank = row.pairs.findIndex(([key]) => key === k) + 1;
+    if (score !== null) {
+      const text = `${texts.score} ${decimals(score, 2)} → `;
+      parts.push(h("small", { class: "rv-score rv-num", title: texts.scoreIs, text }));
+    }
+    parts.push(h("b", { class: "rv-num", text: (row.rounded ? "≈ " : "") + decimals(weight, 4) }));
+    if (rank) parts.push(h("small", { text: ` ${texts.rankOf(rank, row.complete ? row.pairs.length : count(entry.S))}` }));
+    return parts;
+  }
+  // Where the weight itself was not kept: what its cell of the pooled map holds.
+  function pooledParts(q, k) {
+    const { entry, grid, texts } = view;
+    if (!grid) return [];
+    const weight = grid.get(Math.floor((q * grid.rows) / entry.L), Math.floor((k * grid.cols) / entry.S));
+    const cell = texts.pooledCell(number(entry.L / grid.rows, 0), number(entry.S / grid.cols, 0));
+    return [weight < 0 ? texts.masked : `${texts.mass} ${decimals(weight, 4)} `, h("small", { text: cell })];
+  }
+
+  function drawQueriesOf(k) {
+    const { entry } = view;
+    const pairs = [];
+    for (let q = 0; q < Math.min(entry.L, SEARCHED_QUERIES); q++) {
+      const weight = view.sighting.weight(entry, view.state.head, q, k);
+      if (weight > 0) pairs.push([q, weight]);
+    }
+    pairs.sort((a, b) => b[1] - a[1]);
+    summary.replaceChildren(...keyName(k), " ←");
+    list.replaceChildren(
+      ...pairs.slice(0, LISTED).map(([q, weight]) => {
+        return h("li", {}, h("button", { type: "button", onclick: () => view.pin(q, k) }, line(queryName(q), weight)));
+      }),
+    );
+  }
+  return { element, draw };
+}
