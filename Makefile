@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := .stamps
-NATIVE := $(wildcard native/*) CMakeLists.txt
+SOURCES := $(wildcard native/*.cpp native/*.h)
+NATIVE := $(SOURCES) CMakeLists.txt
 WORKERS ?= 2
 
 .PHONY: run test test-slow check format bench sanitize clean setup browser
@@ -48,6 +49,7 @@ test-slow: $(STAMP)/installed browser
 check: $(STAMP)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
 	$(BIN)/mypy
 
 # Every comparison, ours and the peers' in the same run; wants a quiet machine.
@@ -64,6 +66,7 @@ sanitize: $(STAMP)/installed
 format: $(STAMP)/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(SOURCES)
 
 clean:
 	rm -rf $(VENV) $(STAMP) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,7 +12,8 @@ template <int Bit = 1>
 REGARD_INLINE void fold(Float (&part)[kSums]) {
 #pragma GCC unroll 8
     for (int i = 0; i + Bit < kSums; i += 2 * Bit)
-        part[i] = __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::low) + __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::high);
+        part[i] = __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::low) +
+                  __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::high);
     if constexpr (2 * Bit < kSums) fold<2 * Bit>(part);
 }
 

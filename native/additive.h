@@ -10,8 +10,8 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr float kWide = 21.8f;      // e^(4·kWide) < 2^126: products of two exponentials stay finite
-constexpr int64_t kStretch = 32;    // terms summed before 1 − 2r is completed: long sums of r alone would lose digits
+constexpr float kWide = 21.8f;    // e^(4·kWide) < 2^126: products of two exponentials stay finite
+constexpr int64_t kStretch = 32;  // terms summed before 1 − 2r is completed: long sums of r alone would lose digits
 
 // 1/d for 1 ≤ d ≤ 2^126, to 0.6 units in the last place.
 REGARD_INLINE Float reciprocal(Float d) {
@@ -64,14 +64,15 @@ REGARD_INLINE Float faded(Float q, Float k) {
 
 struct Additive {
     const Scores& a;
-    Pack key;                     // panels
+    Pack key;  // panels
     Scratch key_powers, key_wide, vector;
     const int64_t hidden;
-    const float factor;           // a raw score times this is in base 2
+    const float factor;  // a raw score times this is in base 2
 
     Additive(const Scores& a_, const float* v)
         : a(a_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), key_powers(4 * key.pairs * key.room),
-          key_wide(key.pairs * key.panels), vector(4 * (a_.width + ceil_div(a_.width, kStretch))), hidden(a_.width), factor(a_.beta * kLog2e) {
+          key_wide(key.pairs * key.panels), vector(4 * (a_.width + ceil_div(a_.width, kStretch))), hidden(a_.width),
+          factor(a_.beta * kLog2e) {
         float* sums = vector.floats() + hidden;
         for (int64_t c = 0; c < hidden; ++c) {
             vector.floats()[c] = v[c];
@@ -104,10 +105,8 @@ struct Additive {
 
     void tile(Float (&acc)[kRows][2], int64_t pair, int64_t panel, const float* rows) const {
         const int64_t at = (pair * key.panels + panel) * kPanel * hidden;
-        if (wide(pair, panel, rows))
-            sum<true>(acc, rows, key.data.floats() + at);
-        else
-            sum<false>(acc, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at);
+        if (wide(pair, panel, rows)) sum<true>(acc, rows, key.data.floats() + at);
+        else sum<false>(acc, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at);
     }
 
     template <bool Wide>
@@ -134,20 +133,20 @@ struct Additive {
     // Gradients of one group of rows and the keys of one panel range, per column; the factor 4·v_c waits for `settle`.
     //   dq_c += Σ_j dS·r(1−r)   dk_c += Σ_i dS·r(1−r)   dv_c += Σ dS·r
     template <bool Careful>
-    void pull(int64_t pair, int64_t first_panel, const uint8_t* seen, int64_t panels, const float* rows, const float* slopes, int64_t ld, float* grad_rows,
-              float* grad_keys, float* extra) const {
+    void pull(int64_t pair, int64_t first_panel, const uint8_t* seen, int64_t panels, const float* rows, const float* slopes, int64_t ld,
+              float* grad_rows, float* grad_keys, float* extra) const {
         bool any_wide = false;
         for (int64_t p = 0; p < panels; ++p) any_wide |= seen[p] && wide(pair, first_panel + p, rows);
         const int64_t at = (pair * key.panels + first_panel) * kPanel * hidden;
-        if (any_wide || Careful)
-            walk<true, Careful>(seen, panels, rows, key.data.floats() + at, slopes, ld, grad_rows, grad_keys, extra);
+        if (any_wide || Careful) walk<true, Careful>(seen, panels, rows, key.data.floats() + at, slopes, ld, grad_rows, grad_keys, extra);
         else
-            walk<false, false>(seen, panels, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at, slopes, ld, grad_rows, grad_keys, extra);
+            walk<false, false>(seen, panels, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at, slopes, ld, grad_rows,
+                               grad_keys, extra);
     }
 
     template <bool Wide, bool Careful>
-    void walk(const uint8_t* seen, int64_t panels, const float* q, const float* k, const float* slopes, int64_t ld, float* grad_rows, float* grad_keys,
-              float* extra) const {
+    void walk(const uint8_t* seen, int64_t panels, const float* q, const float* k, const float* slopes, int64_t ld, float* grad_rows,
+              float* grad_keys, float* extra) const {
         for (int64_t c = 0; c < hidden; ++c) {
             Float across[kRows], total = Float{};
             for (int i = 0; i < kRows; ++i) across[i] = Float{};

@@ -20,10 +20,10 @@ struct Alone {
     }
 
     Alone(const AdditiveBackward& a_, Crew& crew_)
-        : a(a_), crew(crew_), hidden(padded(a_.width)), width(padded(a_.value_width)), group(a_.heads / a_.key_heads), rows(group * a_.queries),
-          share(share_for(a_)), shares(ceil_div(a_.keys, share)), vector(4 * hidden),
-          grad_query(4 * a_.batch * a_.key_heads * shares * rows * hidden), extras(4 * a_.batch * a_.key_heads * shares * (hidden + kLanes)),
-          scratch(4 * crew_.threads() * slot()) {
+        : a(a_), crew(crew_), hidden(padded(a_.width)), width(padded(a_.value_width)), group(a_.heads / a_.key_heads),
+          rows(group * a_.queries), share(share_for(a_)), shares(ceil_div(a_.keys, share)), vector(4 * hidden),
+          grad_query(4 * a_.batch * a_.key_heads * shares * rows * hidden),
+          extras(4 * a_.batch * a_.key_heads * shares * (hidden + kLanes)), scratch(4 * crew_.threads() * slot()) {
         for (int64_t c = 0; c < hidden; ++c) vector.floats()[c] = c < a.width ? a.vector[c] : 0.0f;
     }
 
@@ -35,7 +35,7 @@ struct Alone {
         float* grad_key = faded + kHand * hidden;
         float* query_copy = grad_key + kHand * hidden;
         float* key_copy = query_copy + hidden;
-        float* grad_value = key_copy + hidden;              // [kHand][width]
+        float* grad_value = key_copy + hidden;  // [kHand][width]
         float* value_copy = grad_value + kHand * width;
         float* grad_copy = value_copy + width;
         float* grad_rows = grad_query.floats() + index * rows * hidden;
@@ -60,7 +60,8 @@ struct Alone {
                 int64_t keys[kHand], count = 0;
                 for (int s = 0; s < seen.count; ++s)
                     for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j) {
-                        const float weight = ::exp2f(one(query, row_of(key, j, a.width, key_copy), faded + count * hidden) * (a.beta * kLog2e) - a.lse[at] * kLog2e);
+                        const float weight = ::exp2f(
+                            one(query, row_of(key, j, a.width, key_copy), faded + count * hidden) * (a.beta * kLog2e) - a.lse[at] * kLog2e);
                         const float* v = row_of(value, j, a.value_width, value_copy);
                         float* to = grad_value + (j - begin) * width;
                         Float dot{};
@@ -98,7 +99,8 @@ struct Alone {
         return horizontal_sum(sum);
     }
 
-    void pull(const float* faded, const float* slopes, const int64_t* keys, int64_t count, float* grad_row, float* grad_key, float* extra) const {
+    void pull(const float* faded, const float* slopes, const int64_t* keys, int64_t count, float* grad_row, float* grad_key,
+              float* extra) const {
         for (int64_t c = 0; c < hidden; c += kLanes) {
             Float across{}, total{};
             for (int64_t n = 0; n < count; ++n) {
@@ -135,7 +137,8 @@ struct Alone {
                     for (int64_t s = 1; s < shares; ++s) sum += load(first + s * rows * hidden + c);
                     store(first + c, sum * (4 * a.beta * load(vector.floats() + c)));
                 }
-                store_row(a.grad_query, a.type, pair / a.key_heads, pair % a.key_heads * group + r / a.queries, r % a.queries, a.width, 1.0f, first);
+                store_row(a.grad_query, a.type, pair / a.key_heads, pair % a.key_heads * group + r / a.queries, r % a.queries, a.width,
+                          1.0f, first);
             }
         for (int64_t c = 0; c < a.width; ++c) {
             double sum = 0;
@@ -155,7 +158,9 @@ void additive_backward(const AdditiveBackward& a, Crew& crew) {
     if (a.queries <= kAlone) {
         Alone alone(a, crew);
         alone.delta();
-        crew.run(a.batch * a.key_heads * alone.shares, [](void* self, int64_t index, int worker) { ((Alone*)self)->task(index, worker); }, &alone);
+        crew.run(
+            a.batch * a.key_heads * alone.shares, [](void* self, int64_t index, int worker) { ((Alone*)self)->task(index, worker); },
+            &alone);
         if (!crew.stopped()) alone.settle();
         return;
     }

@@ -79,7 +79,8 @@ struct Alone {
 
     float one(const float* query, const float* key) const {
         Float sum{};
-        for (int64_t c = 0; c < hidden; c += kLanes) sum += load(vector.floats() + c) * (1.0f - 2.0f * fade(load(query + c) + load(key + c)));
+        for (int64_t c = 0; c < hidden; c += kLanes)
+            sum += load(vector.floats() + c) * (1.0f - 2.0f * fade(load(query + c) + load(key + c)));
         return horizontal_sum(sum);
     }
 
@@ -113,7 +114,8 @@ void additive_forward(const AdditiveForward& a, Crew& crew) {
     if (a.queries <= kAlone) {
         Alone alone(a, crew);
         crew.run(alone.rows * alone.stretches, [](void* self, int64_t index, int worker) { ((Alone*)self)->task(index, worker); }, &alone);
-        if (!crew.stopped()) for (int64_t row = 0; row < alone.rows; ++row) alone.join(row);
+        if (!crew.stopped())
+            for (int64_t row = 0; row < alone.rows; ++row) alone.join(row);
         return;
     }
     StreamForward<Additive>(a, a.vector, crew).run();

@@ -8,14 +8,26 @@
 namespace regard {
 
 #if defined(__x86_64__)
-namespace baseline { extern const Kernels table; }
-namespace avx2 { extern const Kernels table; }
-namespace avx512 { extern const Kernels table; }
-namespace avx512_bf16 { extern const Kernels table; }
+namespace baseline {
+extern const Kernels table;
+}
+namespace avx2 {
+extern const Kernels table;
+}
+namespace avx512 {
+extern const Kernels table;
+}
+namespace avx512_bf16 {
+extern const Kernels table;
+}
 #elif defined(__aarch64__)
-namespace neon { extern const Kernels table; }
+namespace neon {
+extern const Kernels table;
+}
 #else
-namespace baseline { extern const Kernels table; }
+namespace baseline {
+extern const Kernels table;
+}
 #endif
 
 namespace {

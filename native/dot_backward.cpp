@@ -13,14 +13,14 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int kGroups = 8;                       // row groups in a block of queries
+constexpr int kGroups = 8;  // row groups in a block of queries
 constexpr int64_t kQueries = kGroups * kRows;
-constexpr int64_t kKeys = 256;                   // keys in a block
+constexpr int64_t kKeys = 256;  // keys in a block
 constexpr int64_t kKeyVectors = kKeys / kLanes;
-constexpr int64_t kWeightRow = kKeys + kLanes;   // a row of P or dS
-constexpr int kKeyRows = kRows == 8 ? 8 : 4;     // of a register tile whose rows are keys; divides a panel
-constexpr int64_t kShares = 16;                  // tasks wanted at least
-constexpr int64_t kLocal = 1 << 16;              // numbers of a head's Q and dO, or K and V, that fit the cache beside the rest
+constexpr int64_t kWeightRow = kKeys + kLanes;  // a row of P or dS
+constexpr int kKeyRows = kRows == 8 ? 8 : 4;    // of a register tile whose rows are keys; divides a panel
+constexpr int64_t kShares = 16;                 // tasks wanted at least
+constexpr int64_t kLocal = 1 << 16;             // numbers of a head's Q and dO, or K and V, that fit the cache beside the rest
 static_assert(kLanes % kKeyRows == 0, "a vector of keys is a whole number of register tiles");
 
 template <bool Half>
@@ -29,10 +29,10 @@ struct Backward {
     using Packed = typename In::Packed;
     const DotBackward& a;
     Crew& crew;
-    const bool local;                          // a task packs what it reads, and sums its own dQ
-    const int64_t slots;                       // held at a time, or 0: all
-    Packed key_panels, value_panels;           // the right-hand sides of scores and dP
-    Packed query_units, grad_units;            // and their left-hand sides, where they are not float32
+    const bool local;                 // a task packs what it reads, and sums its own dQ
+    const int64_t slots;              // held at a time, or 0: all
+    Packed key_panels, value_panels;  // the right-hand sides of scores and dP
+    Packed query_units, grad_units;   // and their left-hand sides, where they are not float32
     Pack key_rows, query, grad_out;
     Bias bias;
     Post post;
@@ -51,10 +51,12 @@ struct Backward {
           key_panels(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, slots),
           value_panels(a_.value, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, slots),
           query_units(a_.query, a_.type, Layout::plain, a_.batch, a_.heads, Half ? a_.queries : 0, a_.width, Half ? kRows : 0, slots),
-          grad_units(a_.grad_out, a_.type, Layout::plain, a_.batch, a_.heads, Half ? a_.queries : 0, a_.value_width, Half ? kRows : 0, slots),
+          grad_units(a_.grad_out, a_.type, Layout::plain, a_.batch, a_.heads, Half ? a_.queries : 0, a_.value_width, Half ? kRows : 0,
+                     slots),
           key_rows(a_.key, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.width, 0, slots),
           query(a_.query, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.width, a_.queries % kRows ? kRows : 0, slots),
-          grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, a_.queries % kRows ? kRows : 0, slots),
+          grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, a_.queries % kRows ? kRows : 0,
+                   slots),
           bias(a_), post(a_), group(a_.heads / a_.key_heads), blocks(ceil_div(a_.queries, kQueries)), key_blocks(ceil_div(a_.keys, kKeys)),
           shares(local ? 1 : shares_for(a_)), width(padded(a_.width)), value_width(padded(a_.value_width)),
           share_floats((local ? slots : a_.batch * a_.heads) * blocks * kQueries * width), grad_query(4 * shares * share_floats),
@@ -69,9 +71,11 @@ struct Backward {
             Packed* const units[] = {&key_panels, &value_panels, &query_units, &grad_units};
             pack_all(packs, 3, crew);
             pack_all(units, Half ? 4 : 2, crew);
-            crew.run(rows, [](void* self, int64_t index, int) { ((Backward*)self)->prepare(index, index / ((Backward*)self)->blocks); }, this);
+            crew.run(
+                rows, [](void* self, int64_t index, int) { ((Backward*)self)->prepare(index, index / ((Backward*)self)->blocks); }, this);
         }
-        crew.run(a.batch * a.key_heads * shares, [](void* self, int64_t index, int worker) { ((Backward*)self)->task(index, worker); }, this);
+        crew.run(
+            a.batch * a.key_heads * shares, [](void* self, int64_t index, int worker) { ((Backward*)self)->task(index, worker); }, this);
         if (!local && !crew.stopped()) crew.run(rows, [](void* self, int64_t index, int) { ((Backward*)self)->gather_query(index); }, this);
     }
 
@@ -86,16 +90,15 @@ struct Backward {
             a.delta[at] = dot_row(out, i, grad + i * value_width, a.value_width) - (a.grad_lse ? a.grad_lse[at] : 0.0f);
         }
         int64_t low = a.keys, high = 0;
-        for (int64_t i = 0; i < count; i += kRows)
-            Group(a, batch, head, first + i, (int)min(kRows, count - i)).extent(low, high);
+        for (int64_t i = 0; i < count; i += kRows) Group(a, batch, head, first + i, (int)min(kRows, count - i)).extent(low, high);
         int64_t* extent = (int64_t*)extents.data + 2 * index;
         extent[0] = low;
         extent[1] = high;
     }
 
     struct Work {
-        float *weights, *slopes;          // P and dS, [kQueries][kWeightRow]
-        float *grad_key, *grad_value;     // [kKeys][width], [kKeys][value_width]
+        float *weights, *slopes;       // P and dS, [kQueries][kWeightRow]
+        float *grad_key, *grad_value;  // [kKeys][width], [kKeys][value_width]
         Seen seen[kGroups];
         bool any[kGroups];
     };
@@ -117,7 +120,8 @@ struct Backward {
             }
             value_panels.fill(pair, worker);
         }
-        float* mine = grad_query.floats() + (local ? worker * blocks : (batch * a.heads + first_head) * blocks) * kQueries * width + share * share_floats;
+        float* mine = grad_query.floats() + (local ? worker * blocks : (batch * a.heads + first_head) * blocks) * kQueries * width +
+                      share * share_floats;
         if (!local) std::memset(mine, 0, 4 * group * blocks * kQueries * width);
         for (int64_t block = share; block < key_blocks; block += shares) {
             const int64_t begin = block * kKeys, end = min(begin + kKeys, a.keys), room = round_up(end - begin, kLanes);
@@ -132,14 +136,16 @@ struct Backward {
                 for (int64_t b = 0; b < blocks; ++b) {
                     const int64_t* extent = (const int64_t*)extents.data + 2 * (row * blocks + b);
                     if (extent[0] < end && extent[1] > begin)
-                        step(work, batch, keys, row, local ? worker : row, b * kQueries, begin, end, total + b * kQueries * width, column_sums);
+                        step(work, batch, keys, row, local ? worker : row, b * kQueries, begin, end, total + b * kQueries * width,
+                             column_sums);
                     if (crew.stopped(worker)) return;
                 }
                 for (int64_t b = 0; local && b < blocks; ++b) settle_query(row, b * kQueries, total + b * kQueries * width);
             }
             for (int64_t j = begin; j < end; ++j) {
                 store_row(a.grad_key, a.type, batch, pair % a.key_heads, j, a.width, a.scale * a.beta, work.grad_key + (j - begin) * width);
-                store_row(a.grad_value, a.type, batch, pair % a.key_heads, j, a.value_width, 1.0f, work.grad_value + (j - begin) * value_width);
+                store_row(a.grad_value, a.type, batch, pair % a.key_heads, j, a.value_width, 1.0f,
+                          work.grad_value + (j - begin) * value_width);
             }
         }
     }
@@ -180,7 +186,8 @@ struct Backward {
                             for (int64_t j = v * kLanes; j < min(v * kLanes + kLanes, end - begin); ++j)
                                 column_sums[begin + j] += w.slopes[(g * kRows + i) * kWeightRow + j] * a.beta;
         }
-        if (!everything && dirty(keys, queries, first, count, begin, end)) return products_apart(w, keys, queries, first, count, begin, end, grad_q);
+        if (!everything && dirty(keys, queries, first, count, begin, end))
+            return products_apart(w, keys, queries, first, count, begin, end, grad_q);
         const float* q = query.at(queries) + first * width;
         const float* o = grad_out.at(queries) + first * value_width;
         for (int64_t v = 0; v < vectors; ++v) {
@@ -256,7 +263,8 @@ struct Backward {
         const uint32_t* bits = seen.bits[p];
         Float acc[kRows][Columns];
         clear(acc);
-        In::product(acc, r.query, r.query_row, 1, key_panels.panel(keys, begin / kPanel + p) + offset, kPanel, ceil_div(a.width, In::kPair));
+        In::product(acc, r.query, r.query_row, 1, key_panels.panel(keys, begin / kPanel + p) + offset, kPanel,
+                    ceil_div(a.width, In::kPair));
         const float* b = r.key_bias ? r.key_bias + begin + v * kLanes : nullptr;
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i)
@@ -271,7 +279,8 @@ struct Backward {
                 store(weights + i * kWeightRow + c * kLanes, weight);
             }
         clear(acc);
-        In::product(acc, r.grad, r.grad_row, 1, value_panels.panel(keys, begin / kPanel + p) + offset, kPanel, ceil_div(a.value_width, In::kPair));
+        In::product(acc, r.grad, r.grad_row, 1, value_panels.panel(keys, begin / kPanel + p) + offset, kPanel,
+                    ceil_div(a.value_width, In::kPair));
 #pragma GCC unroll 16
         for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -345,7 +354,8 @@ struct Backward {
     }
 
     // The three sums pair by pair, leaving out hidden pairs: 0 · NaN must not reach them.
-    void products_apart(const Work& w, int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end, float* grad_q) const {
+    void products_apart(const Work& w, int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end,
+                        float* grad_q) const {
         const float* k = key_rows.at(keys) + begin * width;
         const float* q = query.at(queries) + first * width;
         const float* o = grad_out.at(queries) + first * value_width;

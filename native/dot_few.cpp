@@ -7,10 +7,10 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kRun = 128;     // keys taken at a time
-constexpr int64_t kFetch = 8;     // rows asked of memory at a time
-constexpr int kWide = 4;          // vectors of values taken at a time
-constexpr int64_t kTasks = 64;    // wanted over all key heads
+constexpr int64_t kRun = 128;   // keys taken at a time
+constexpr int64_t kFetch = 8;   // rows asked of memory at a time
+constexpr int kWide = 4;        // vectors of values taken at a time
+constexpr int64_t kTasks = 64;  // wanted over all key heads
 
 // kLanes dot products' partial vectors, reduced to their sums.
 template <int Bit = kLanes / 2>
@@ -55,24 +55,28 @@ struct Few {
         const int64_t even = a.keys * a.batch * a.key_heads / kTasks;
         return round_up(max(min(even, a.keys), 4 * kRun), kRun);
     }
-    static bool in_place(const View& v, Type type, int64_t columns) { return type == Type::float32 && v.column == 1 && columns % kLanes == 0; }
+    static bool in_place(const View& v, Type type, int64_t columns) {
+        return type == Type::float32 && v.column == 1 && columns % kLanes == 0;
+    }
 
     Few(const DotForward& a_, Crew& crew_)
         : a(a_), crew(crew_), bias(a_), post(a_), group(a_.heads / a_.key_heads), rows(group * a_.queries), width(padded(a_.width)),
           value_width(padded(a_.value_width)), stretch(stretch_for(a_)), stretches(ceil_div(a_.keys, stretch)),
           key_direct(in_place(a_.key, a_.type, a_.width)), value_direct(in_place(a_.value, a_.type, a_.value_width)),
-          masked(a_.spans.data || a_.pattern.data),
-          state_floats(value_width + kLanes), states(4 * a_.batch * a_.key_heads * stretches * rows * state_floats),
-          scratch(4 * crew_.threads() * slot()), sight(masked ? crew_.threads() * rows * sizeof(Row) : 0) {}
+          masked(a_.spans.data || a_.pattern.data), state_floats(value_width + kLanes),
+          states(4 * a_.batch * a_.key_heads * stretches * rows * state_floats), scratch(4 * crew_.threads() * slot()),
+          sight(masked ? crew_.threads() * rows * sizeof(Row) : 0) {}
 
     // Queries, scores, and copies of keys and values that cannot be read in place.
     int64_t slot() const { return rows * width + rows * kRun + (key_direct ? 0 : kRun * width) + (value_direct ? 0 : kRun * value_width); }
 
-    float* state(int64_t pair, int64_t part, int64_t row) const { return states.floats() + ((pair * stretches + part) * rows + row) * state_floats; }
+    float* state(int64_t pair, int64_t part, int64_t row) const {
+        return states.floats() + ((pair * stretches + part) * rows + row) * state_floats;
+    }
 
     // The rows of a run of keys or values, in place or copied: their address and stride.
-    static const float* run(const View& view, Type type, bool direct, int64_t batch, int64_t head, int64_t begin, int64_t count, int64_t columns,
-                            float* copy, int64_t& stride) {
+    static const float* run(const View& view, Type type, bool direct, int64_t batch, int64_t head, int64_t begin, int64_t count,
+                            int64_t columns, float* copy, int64_t& stride) {
         if (direct) {
             stride = view.row;
             return (const float*)view.data + batch * view.batch + head * view.head + begin * view.row;
@@ -86,7 +90,8 @@ struct Few {
     // The run of rows at `begin`, where it is read in place.
     static Ahead next(const View& view, int64_t columns, bool direct, int64_t batch, int64_t head, int64_t begin, int64_t last) {
         if (!direct || begin >= last) return {};
-        return {(const float*)view.data + batch * view.batch + head * view.head + begin * view.row, view.row, columns, min(kRun, last - begin)};
+        return {(const float*)view.data + batch * view.batch + head * view.head + begin * view.row, view.row, columns,
+                min(kRun, last - begin)};
     }
 
     void task(int64_t index, int worker) {
@@ -116,7 +121,8 @@ struct Few {
             if (!any) continue;
             int64_t stride;
             const float* k = run(a.key, a.type, key_direct, batch, key_head, begin, count, a.width, key_copy, stride);
-            const Ahead values = next(a.value, a.value_width, value_direct, batch, key_head, begin, last), keys = next(a.key, a.width, key_direct, batch, key_head, begin + kRun, last);
+            const Ahead values = next(a.value, a.value_width, value_direct, batch, key_head, begin, last),
+                        keys = next(a.key, a.width, key_direct, batch, key_head, begin + kRun, last);
             int64_t r = 0;
             for (; r + 4 <= rows; r += 4) dots<4>(query + r * width, k, stride, count, scores + r * kRun, r ? Ahead() : values);
             for (; r + 2 <= rows; r += 2) dots<2>(query + r * width, k, stride, count, scores + r * kRun, r ? Ahead() : values);
@@ -203,15 +209,18 @@ struct Few {
 
     // Adds weights [from, to) times their values to the outputs of Rows rows.
     template <int Rows>
-    void gather(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to, const Ahead& ahead) const {
+    void gather(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to,
+                const Ahead& ahead) const {
         int64_t column = 0;
-        for (; column + kWide * kLanes <= value_width; column += kWide * kLanes) gather_columns<Rows, kWide>(pair, part, r, weights, v, stride, from, to, column, column ? Ahead() : ahead);
-        for (; column < value_width; column += kLanes) gather_columns<Rows, 1>(pair, part, r, weights, v, stride, from, to, column, column ? Ahead() : ahead);
+        for (; column + kWide * kLanes <= value_width; column += kWide * kLanes)
+            gather_columns<Rows, kWide>(pair, part, r, weights, v, stride, from, to, column, column ? Ahead() : ahead);
+        for (; column < value_width; column += kLanes)
+            gather_columns<Rows, 1>(pair, part, r, weights, v, stride, from, to, column, column ? Ahead() : ahead);
     }
 
     template <int Rows, int Columns>
-    REGARD_APART void gather_columns(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride, int64_t from, int64_t to,
-                        int64_t column, const Ahead& ahead) const {
+    REGARD_APART void gather_columns(int64_t pair, int64_t part, int64_t r, const float* weights, const float* v, int64_t stride,
+                                     int64_t from, int64_t to, int64_t column, const Ahead& ahead) const {
         Float acc[Rows][Columns];
         clear(acc);
         for (int64_t j = from; j < to; j += kFetch) {
@@ -252,7 +261,9 @@ struct Few {
 
 void dot_few(const DotForward& a, Crew& crew) {
     Few few(a, crew);
-    crew.run(a.batch * a.key_heads * few.stretches, [](void* context, int64_t index, int worker) { ((Few*)context)->task(index, worker); }, &few);
+    crew.run(
+        a.batch * a.key_heads * few.stretches, [](void* context, int64_t index, int worker) { ((Few*)context)->task(index, worker); },
+        &few);
     if (crew.stopped()) return;
     for (int64_t index = 0; index < a.batch * a.key_heads * few.rows; ++index) few.join(index);
 }

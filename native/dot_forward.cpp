@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
 constexpr int64_t kMostGroups = 8;
-constexpr float kNear = 1 << 12;    // a block's sum up to which the maximum found before is near enough
-constexpr float kStill = 0.25f;     // a maximum that moved by less is expected to stay
+constexpr float kNear = 1 << 12;     // a block's sum up to which the maximum found before is near enough
+constexpr float kStill = 0.25f;      // a maximum that moved by less is expected to stay
 constexpr int64_t kLocal = 1 << 16;  // numbers of a head's K and V that fit the cache beside the rest
 
 template <bool Half>
@@ -29,10 +29,10 @@ struct Forward {
     typename In::Packed key, value;
     Bias bias;
     Post post;
-    const float lift;     // of the queries, in float32: their products are then scores in base 2
-    const int64_t width;  // of a row of values, padded
-    const int64_t depth;  // of a score's sum
-    const int64_t units;  // of a packed query
+    const float lift;        // of the queries, in float32: their products are then scores in base 2
+    const int64_t width;     // of a row of values, padded
+    const int64_t depth;     // of a score's sum
+    const int64_t units;     // of a packed query
     int64_t groups, blocks;  // row groups in a block of queries; blocks in a head
     int64_t query_floats, out_floats;
     Scratch scratch;
@@ -49,11 +49,10 @@ struct Forward {
     Forward(const DotForward& a_, Crew& crew_)
         : a(a_), crew(crew_), local(is_local(a_, crew_.threads())),
           key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, local ? crew_.threads() : 0),
-          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? crew_.threads() : 0), bias(a_), post(a_),
-          lift(Half ? 1.0f : post.lift()), width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)),
-          groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
-          query_floats(groups * kRows * units), out_floats(groups * kRows * width),
-          scratch(4 * crew_.threads() * slot()) {}
+          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? crew_.threads() : 0), bias(a_),
+          post(a_), lift(Half ? 1.0f : post.lift()), width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)),
+          groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)), query_floats(groups * kRows * units),
+          out_floats(groups * kRows * width), scratch(4 * crew_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * max(kScoreRow, units) + query_floats + out_floats; }
     int64_t tasks() const { return a.batch * (local ? a.key_heads : a.heads * blocks); }
@@ -105,7 +104,8 @@ struct Forward {
             if (crew.stopped(worker)) return;
         }
         for (int64_t i = 0; i < count; ++i)
-            finish_row(a, post, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
+            finish_row(a, post, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows],
+                       out + i * width);
     }
 
     // [group][unit][row]: a group's broadcasts are then side by side.
@@ -127,7 +127,8 @@ struct Forward {
     }
 
     // Panels [from, to), seen by every row, of a score that is its raw product. The largest of each row joins `best`.
-    REGARD_INLINE_MEMBER void whole_panels(int64_t from, int64_t to, const float* panel, const float* query, float* scores, Float (&best)[kRows]) const {
+    REGARD_INLINE_MEMBER void whole_panels(int64_t from, int64_t to, const float* panel, const float* query, float* scores,
+                                           Float (&best)[kRows]) const {
         for (int64_t p = from; p < to; ++p) {
             Float acc[kRows][2];
             clear(acc);
@@ -144,7 +145,7 @@ struct Forward {
     // Scores of a row group with Columns vectors of keys, −∞ where hidden.
     template <int Columns>
     REGARD_APART void part(const Seen& seen, int64_t begin, int64_t v, int64_t pair, const float* key_bias, const float* query,
-                                        float* scores) const {
+                           float* scores) const {
         const int64_t p = v / 2, offset = v % 2 * kLanes;
         Float acc[kRows][Columns];
         clear(acc);
@@ -199,8 +200,10 @@ struct Forward {
         return near;
     }
 
-    REGARD_APART void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query, float* scores, float* out) const {
-        if (state.steady && post.plain && seen.count == 1 && seen.segment[0].end - seen.segment[0].begin == kBlock && !seen.ragged && !a.drop_below) {
+    REGARD_APART void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query,
+                           float* scores, float* out) const {
+        if (state.steady && post.plain && seen.count == 1 && seen.segment[0].end - seen.segment[0].begin == kBlock && !seen.ragged &&
+            !a.drop_below) {
             state.steady = weigh_near(state, begin, pair, query, scores);
             if (state.steady) {
                 float decay[kRows];
@@ -238,8 +241,8 @@ struct Forward {
     // Scores become weights under the running maximum, which `best` joins. What is done once a row is done for all of them
     // together: each is a chain of steps that wait for one another.
     template <bool Drop>
-    REGARD_APART void weigh(State& state, const Seen& seen, int64_t begin, int64_t first, const Dropout& dropout, const Float (&best)[kRows], float* scores,
-               float (&decay)[kRows]) const {
+    REGARD_APART void weigh(State& state, const Seen& seen, int64_t begin, int64_t first, const Dropout& dropout,
+                            const Float (&best)[kRows], float* scores, float (&decay)[kRows]) const {
         const float factor = post.factor;  // here, because the stores below could be to it for all the compiler knows
         float shift[kRows];
         Float sum[kRows];
@@ -295,7 +298,8 @@ struct Forward {
 
     // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
     template <int Columns>
-    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
+    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay,
+                             float* out) const {
         const float* v = value.at(pair) + column;
         Float acc[kRows][Columns];
         clear(acc);

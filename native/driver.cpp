@@ -84,8 +84,8 @@ struct Problem {
     Scores told;
 
     Problem(const char* isa_, int number_, Rule rule_, Shape shape, Masked masked)
-        : isa(isa_), number(number_), rule(rule_), narrow(rule_ == kDot && number_ % 4 == 3), B(integer(1, 2)), hk(integer(1, 2)), group(integer(1, 3)),
-          L(integer(1, 60)), S(integer(1, 150)), d(integer(1, 40)), dv(integer(1, 40)), loose(narrow ? 0.05 : 2e-5) {
+        : isa(isa_), number(number_), rule(rule_), narrow(rule_ == kDot && number_ % 4 == 3), B(integer(1, 2)), hk(integer(1, 2)),
+          group(integer(1, 3)), L(integer(1, 60)), S(integer(1, 150)), d(integer(1, 40)), dv(integer(1, 40)), loose(narrow ? 0.05 : 2e-5) {
         if (shape == kShort) B = integer(8, 12), L = integer(1, 20), S = integer(1, 24);
         if (shape == kFew) L = integer(1, 4), S = integer(300, 1200), d = number % 2 ? 32 : d, dv = number % 2 ? 64 : dv;
         if (shape == kLong) B = hk = 1, S = integer(500, 1300);
@@ -114,7 +114,8 @@ struct Problem {
         const int64_t batches = integer(0, 1) ? B : 1, heads = integer(0, 1) ? h : 1, rows = number % 5 ? L : 1;
         const bool across = number % 4 == 1;
         pattern.resize(batches * heads * rows * S);
-        told.pattern = {pattern.data(), batches > 1 ? heads * rows * S : 0, heads > 1 ? rows * S : 0, rows > 1 ? (across ? 1 : S) : 0, across ? rows : 1};
+        told.pattern = {pattern.data(), batches > 1 ? heads * rows * S : 0, heads > 1 ? rows * S : 0, rows > 1 ? (across ? 1 : S) : 0,
+                        across ? rows : 1};
         const int64_t kinds = integer(1, 9);
         for (size_t n = 0; n < pattern.size(); ++n) pattern[n] = integer(0, 9) < kinds;
         const int64_t from = integer(0, S), to = integer(from, S);
@@ -141,8 +142,8 @@ struct Problem {
 
     void check(bool good, const char* what) const {
         if (good) return;
-        std::fprintf(stderr, "%s is wrong on %s, problem %d (rule %d, B%ld h%ld k%ld L%ld S%ld d%ld dv%ld)\n", what, isa, number, (int)rule, (long)B, (long)h,
-                     (long)hk, (long)L, (long)S, (long)d, (long)dv);
+        std::fprintf(stderr, "%s is wrong on %s, problem %d (rule %d, B%ld h%ld k%ld L%ld S%ld d%ld dv%ld)\n", what, isa, number, (int)rule,
+                     (long)B, (long)h, (long)hk, (long)L, (long)S, (long)d, (long)dv);
         std::exit(1);
     }
     void close(double got, double wanted, double within, const char* what) const {
@@ -161,11 +162,12 @@ struct Trial : Problem {
     std::vector<float> lse, delta, dbias, dvector;
 
     Trial(const char* isa_, int number_, Rule rule_, Shape shape, Masked masked)
-        : Problem(isa_, number_, rule_, shape, masked), q(B, h, L, d, true, narrow, number % 4), k(B, hk, S, d, true, narrow, number / 2 % 4),
-          v(B, hk, S, dv, true, narrow, number / 3 % 4), out(B, h, L, dv, false, narrow, number % 4), grad_out(B, h, L, dv, true, narrow, number / 2 % 4),
-          dq(B, h, L, d, false, narrow, number % 4), dk(B, hk, S, d, false, narrow, number / 3 % 4), dvalue(B, hk, S, dv, false, narrow, number / 2 % 4),
-          bias(B, h, 1, S, true, false), sinks(1, 1, 1, h, true, false), dlse(B, h, 1, L, true, false), vector(1, 1, 1, d, true, false), lse(B * h * L),
-          delta(B * h * L), dbias(B * h * S), dvector(d) {
+        : Problem(isa_, number_, rule_, shape, masked), q(B, h, L, d, true, narrow, number % 4),
+          k(B, hk, S, d, true, narrow, number / 2 % 4), v(B, hk, S, dv, true, narrow, number / 3 % 4),
+          out(B, h, L, dv, false, narrow, number % 4), grad_out(B, h, L, dv, true, narrow, number / 2 % 4),
+          dq(B, h, L, d, false, narrow, number % 4), dk(B, hk, S, d, false, narrow, number / 3 % 4),
+          dvalue(B, hk, S, dv, false, narrow, number / 2 % 4), bias(B, h, 1, S, true, false), sinks(1, 1, 1, h, true, false),
+          dlse(B, h, 1, L, true, false), vector(1, 1, 1, d, true, false), lse(B * h * L), delta(B * h * L), dbias(B * h * S), dvector(d) {
         told.query = q.view(), told.key = k.view(), told.value = v.view();
         if (rule == kDot && number % 3 == 1) told.key_bias = bias.view(), told.cap = 4;
         if (number % 3 == 2) told.sinks = sinks.data.data(), told.beta = 1.3f;
@@ -270,7 +272,8 @@ struct Trial : Problem {
     }
 
     void check_readings(Crew& crew) {
-        const int64_t rows = B * h * L, shares = 2, top = 3, side = bin(std::max(L, S)), bins = 2 * side + 1, R = std::min<int64_t>(L, 5), C = std::min<int64_t>(S, 7);
+        const int64_t rows = B * h * L, shares = 2, top = 3, side = bin(std::max(L, S)), bins = 2 * side + 1, R = std::min<int64_t>(L, 5),
+                      C = std::min<int64_t>(S, 7);
         std::vector<float> entropy(rows), mass(rows), max_logit(rows), sink(rows), at(rows), by_query(rows), same(rows), heavy(rows * top);
         std::vector<int64_t> keys(rows * top), at_keys(rows), chosen{L / 2, L - 1};
         std::vector<double> received(shares * B * h * S), distance(shares * B * h * bins), pooled(shares * B * h * R * C);
@@ -283,11 +286,14 @@ struct Trial : Problem {
         Read r = ask<Read>();
         r.drop_below = 0;
         r.lse = lse.data(), r.shares = shares, r.entropy = entropy.data(), r.mass = mass.data(), r.max_logit = max_logit.data();
-        r.sink = sink.data(), r.sinks_read = 2, r.at = at.data(), r.at_keys = at_keys.data(), r.by_query = by_query.data(), r.norms = norms.data();
-        r.received = received.data(), r.distance = distance.data(), r.side = side, r.pooled = pooled.data(), r.pooled_rows = R, r.pooled_columns = C;
+        r.sink = sink.data(), r.sinks_read = 2, r.at = at.data(), r.at_keys = at_keys.data(), r.by_query = by_query.data(),
+        r.norms = norms.data();
+        r.received = received.data(), r.distance = distance.data(), r.side = side, r.pooled = pooled.data(), r.pooled_rows = R,
+        r.pooled_columns = C;
         r.top_weights = heavy.data(), r.top_keys = keys.data(), r.top = top;
         r.chosen = chosen.data(), r.chosen_count = (int64_t)chosen.size(), r.rows = whole.data();
-        r.same_count = 1, r.same[0] = same.data(), r.same_rows[0] = row_ids.data(), r.same_keys[0] = key_ids.data(), r.same_itself[0] = number % 2;
+        r.same_count = 1, r.same[0] = same.data(), r.same_rows[0] = row_ids.data(), r.same_keys[0] = key_ids.data(),
+        r.same_itself[0] = number % 2;
         kernels().read(r, crew);
         std::vector<double> wanted_received(B * h * S), wanted_distance(B * h * bins), wanted_pooled(B * h * R * C);
         for (int64_t n = 0; n < rows; ++n) {
@@ -310,13 +316,15 @@ struct Trial : Problem {
             }
             close(entropy[n], entropy_wanted, loose * 10, "entropy");
             close(mass[n], total, loose, "mass");
-            check(best == -INFINITY ? max_logit[n] == -INFINITY : std::abs(max_logit[n] - best) < loose * 3 * (1 + std::abs(best)), "max logit");
+            check(best == -INFINITY ? max_logit[n] == -INFINITY : std::abs(max_logit[n] - best) < loose * 3 * (1 + std::abs(best)),
+                  "max logit");
             close(sink[n], first, loose, "sink");
             close(at[n], w.weight[at_keys[n]], loose, "at");
             close(by_query[n], norm, loose * 4, "value norm");
             close(same[n], alike, loose, "same");
             for (size_t c = 0; c < chosen.size(); ++c)
-                for (int64_t j = 0; chosen[c] == i && j < S; ++j) close(whole[(pair * chosen.size() + c) * S + j], w.weight[j], loose, "rows");
+                for (int64_t j = 0; chosen[c] == i && j < S; ++j)
+                    close(whole[(pair * chosen.size() + c) * S + j], w.weight[j], loose, "rows");
             for (int64_t t = 0; t < top; ++t) {
                 const int64_t key = keys[n * top + t];
                 check(key < 0 ? heavy[n * top + t] == 0 : std::abs(heavy[n * top + t] - w.weight[key]) < loose, "top");
@@ -360,7 +368,8 @@ void measure_limits() {
         Limits a;
         double amount = 0;
         std::vector<float> found(2);
-        a.what = (Limits::What)what, a.repeats = 2, a.data = data.data(), a.floats = (int64_t)data.size(), a.shares = 2, a.found = found.data(), a.amount = &amount;
+        a.what = (Limits::What)what, a.repeats = 2, a.data = data.data(), a.floats = (int64_t)data.size(), a.shares = 2,
+        a.found = found.data(), a.amount = &amount;
         Crew crew(2, nullptr);
         kernels().limits(a, crew);
     }

@@ -9,12 +9,13 @@ namespace {
 
 struct Gaussian {
     const Scores& a;
-    Pack key;            // panels
+    Pack key;  // panels
     const int64_t hidden;
     const float factor;  // −‖q − k‖² times this is in base 2
 
     Gaussian(const Scores& a_, const float*)
-        : a(a_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), hidden(a_.width), factor(0.5f * a_.beta * kLog2e) {}
+        : a(a_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), hidden(a_.width),
+          factor(0.5f * a_.beta * kLog2e) {}
 
     int64_t tasks() const { return 0; }
     void task(int64_t) {}
@@ -46,8 +47,8 @@ struct Gaussian {
 
     // dq_c += Σ_j dS·(k − q)   dk_c −= Σ_i dS·(k − q)
     template <bool Careful>
-    void pull(int64_t pair, int64_t first_panel, const uint8_t* seen, int64_t panels, const float* rows, const float* slopes, int64_t ld, float* grad_rows,
-              float* grad_keys, float*) const {
+    void pull(int64_t pair, int64_t first_panel, const uint8_t* seen, int64_t panels, const float* rows, const float* slopes, int64_t ld,
+              float* grad_rows, float* grad_keys, float*) const {
         const float* k = key.panel(pair, first_panel);
         for (int64_t c = 0; c < hidden; ++c) {
             Float across[kRows];

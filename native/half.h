@@ -12,7 +12,8 @@ struct Operand {
     using Packed = Pack;
     static constexpr int64_t kPair = 1;  // elements of the summed axis in one 32-bit unit
     template <int Rows, int Columns>
-    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
+    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb,
+                               int64_t depth) {
         multiply(acc, a, row, step, b, ldb, depth);
     }
     REGARD_INLINE void keep(float* to, Float weights) { store(to, weights); }
@@ -57,10 +58,12 @@ struct HalfPack {
     int64_t heads, pairs, rows, columns, width, panels, room;
     Scratch data, marks, spare;
 
-    HalfPack(const View& view_, Type, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0, int64_t slots = 0)
+    HalfPack(const View& view_, Type, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0,
+             int64_t slots = 0)
         : view(view_), layout(layout_), heads(heads_), pairs(batch * heads_), rows(rows_), columns(columns_), width(padded(columns_)),
           panels(ceil_div(rows_, kPanel)),
-          room(layout == Layout::plain ? (panels * kPanel + more) * units() : panels * kPanel * (layout == Layout::panels ? ceil_div(columns, 2) : width / 2)),
+          room(layout == Layout::plain ? (panels * kPanel + more) * units()
+                                       : panels * kPanel * (layout == Layout::panels ? ceil_div(columns, 2) : width / 2)),
           data(4 * (slots ? slots : pairs) * room), marks((slots ? slots : pairs) * panels), spare(4 * slots * buffer()) {}
 
     const float* at(int64_t slot) const { return data.floats() + slot * room; }
@@ -90,7 +93,9 @@ struct HalfPack {
             const int64_t count = min(kPanel, rows - p * kPanel);
             const int64_t stride = layout == Layout::rows ? width : 2 * units();
             uint16_t* rows16 = (uint16_t*)(layout == Layout::plain ? (float*)at(slot) + p * kPanel * units() : buffer);
-            const int64_t total = layout == Layout::plain && p + 1 == panels ? room / units() - p * kPanel : layout == Layout::panels ? round_up(count, kLanes) : kPanel;
+            const int64_t total = layout == Layout::plain && p + 1 == panels ? room / units() - p * kPanel
+                                  : layout == Layout::panels                 ? round_up(count, kLanes)
+                                                                             : kPanel;
             copy(pair, p * kPanel, count, total, stride, rows16);
             ((uint8_t*)marks.data)[slot * panels + p] = !finite_half(rows16, count * stride);
             if (layout == Layout::panels) {
@@ -109,7 +114,8 @@ struct Operand<true> {
     using Packed = HalfPack;
     static constexpr int64_t kPair = 2;
     template <int Rows, int Columns>
-    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb, int64_t depth) {
+    REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb,
+                               int64_t depth) {
         multiply_pairs(acc, a, row, step, b, ldb, depth);
     }
     REGARD_INLINE void keep(float* to, Float weights) { _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh((__m512)weights)); }

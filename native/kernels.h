@@ -35,14 +35,14 @@ enum class Type : int { float32 = 0, bfloat16 = 1 };
 struct Scores {
     int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
     Type type = Type::float32;
-    View query, key, value;      // (B, h, L, d), (B, hk, S, d), (B, hk, S, dv) of `type`
-    View key_bias;               // float32 (B, h, 1, S), or null
+    View query, key, value;  // (B, h, L, d), (B, hk, S, d), (B, hk, S, dv) of `type`
+    View key_bias;           // float32 (B, h, 1, S), or null
     Spans spans;
-    Pattern pattern;             // in place of the spans
+    Pattern pattern;               // in place of the spans
     const float* sinks = nullptr;  // (h,), or null
-    float scale = 1, cap = 0;    // cap 0: none
-    float beta = 1;              // the softmax's inverse temperature, applied after the cap
-    uint32_t drop_below = 0;     // weights whose hash (kernels/dropout.py) is below this are dropped, the others divided by `kept`
+    float scale = 1, cap = 0;      // cap 0: none
+    float beta = 1;                // the softmax's inverse temperature, applied after the cap
+    uint32_t drop_below = 0;       // weights whose hash (kernels/dropout.py) is below this are dropped, the others divided by `kept`
     uint32_t seed = 0;
     float kept = 1;
 };
@@ -53,12 +53,12 @@ struct DotForward : Scores {
 };
 
 struct DotBackward : Scores {
-    View out, grad_out;                        // (B, h, L, dv) of `type`
-    const float* lse = nullptr;                // (B, h, L) contiguous
-    const float* grad_lse = nullptr;           // the same, or null
-    View grad_query, grad_key, grad_value;     // shaped as query, key, value, of `type`
-    float* grad_key_bias = nullptr;            // (B, h, S) contiguous, or null
-    float* delta = nullptr;                    // (B, h, L) contiguous: Σ dO∘O − dlse, written
+    View out, grad_out;                     // (B, h, L, dv) of `type`
+    const float* lse = nullptr;             // (B, h, L) contiguous
+    const float* grad_lse = nullptr;        // the same, or null
+    View grad_query, grad_key, grad_value;  // shaped as query, key, value, of `type`
+    float* grad_key_bias = nullptr;         // (B, h, S) contiguous, or null
+    float* delta = nullptr;                 // (B, h, L) contiguous: Σ dO∘O − dlse, written
 };
 
 // Σ_c vector_c·tanh(q_c + k_c) in place of the scaled dot product. The Gaussian's −½‖q − k‖² needs nothing more than the dot's.
@@ -81,25 +81,25 @@ struct Pick : Scores {
 // in `shares` parts, first axis, to be added up in order.
 struct Read : Scores {
     static constexpr int kMostSame = 4;
-    const float* lse = nullptr;             // (B, h, L) contiguous, as are all outputs
+    const float* lse = nullptr;  // (B, h, L) contiguous, as are all outputs
     int64_t shares = 1;
     float *entropy = nullptr, *mass = nullptr, *max_logit = nullptr, *sink = nullptr, *at = nullptr, *by_query = nullptr;  // (B, h, L)
-    double* received = nullptr;             // (shares, B, h, S)
-    double* distance = nullptr;             // (shares, B, h, 2·side + 1)
-    double* pooled = nullptr;               // (shares, B, h, pooled_rows, pooled_columns)
+    double* received = nullptr;  // (shares, B, h, S)
+    double* distance = nullptr;  // (shares, B, h, 2·side + 1)
+    double* pooled = nullptr;    // (shares, B, h, pooled_rows, pooled_columns)
     int64_t side = 0, pooled_rows = 0, pooled_columns = 0, sinks_read = 0;
-    float* top_weights = nullptr;           // (B, h, L, top), heaviest first, 0 and −1 where a row sees fewer
+    float* top_weights = nullptr;  // (B, h, L, top), heaviest first, 0 and −1 where a row sees fewer
     int64_t* top_keys = nullptr;
     int64_t top = 0;
-    const int64_t* at_keys = nullptr;       // (B, h, L)
-    const float* norms = nullptr;           // (B, h, S) of the values, finite
-    const int64_t* chosen = nullptr;        // (chosen_count,) rows to copy whole
+    const int64_t* at_keys = nullptr;  // (B, h, L)
+    const float* norms = nullptr;      // (B, h, S) of the values, finite
+    const int64_t* chosen = nullptr;   // (chosen_count,) rows to copy whole
     int64_t chosen_count = 0;
-    float* rows = nullptr;                  // (B, h, chosen_count, S), zero where hidden: cleared by the caller
+    float* rows = nullptr;  // (B, h, chosen_count, S), zero where hidden: cleared by the caller
     int same_count = 0;
     const int32_t *same_rows[kMostSame] = {}, *same_keys[kMostSame] = {};  // ids (B, L) and (B, S)
     bool same_itself[kMostSame] = {};
-    float* same[kMostSame] = {};            // (B, h, L)
+    float* same[kMostSame] = {};  // (B, h, L)
 };
 
 // One measurement of what the machine can do, on every thread at once.
@@ -108,20 +108,20 @@ struct Limits {
     int64_t repeats = 1;
     const float* data = nullptr;  // what kRead reads once
     int64_t floats = 0, shares = 1;
-    float* found = nullptr;       // (shares,) written, so that nothing is optimised away
-    double* amount = nullptr;     // operations, numbers or bytes of all threads, written
+    float* found = nullptr;    // (shares,) written, so that nothing is optimised away
+    double* amount = nullptr;  // operations, numbers or bytes of all threads, written
 };
 
 // X(function, argument struct): a new kernel adds a line here and a file that defines it.
-#define REGARD_KERNELS(X)        \
-    X(dot_forward, DotForward)   \
+#define REGARD_KERNELS(X)                  \
+    X(dot_forward, DotForward)             \
     X(additive_forward, AdditiveForward)   \
     X(additive_backward, AdditiveBackward) \
     X(gaussian_forward, DotForward)        \
     X(gaussian_backward, DotBackward)      \
     X(limits, Limits)                      \
-    X(dot_backward, DotBackward) \
-    X(read, Read) \
+    X(dot_backward, DotBackward)           \
+    X(read, Read)                          \
     X(pick, Pick)
 
 struct Kernels {
@@ -133,8 +133,8 @@ struct Kernels {
 
 // The widest instruction set this machine runs, or the one forced by `force` / the environment variable REGARD_ISA.
 const Kernels& kernels();
-const char* const* available();       // null-terminated, narrowest first
-bool force(const char* name);         // nullptr undoes it; false when this build or machine has no such set
+const char* const* available();  // null-terminated, narrowest first
+bool force(const char* name);    // nullptr undoes it; false when this build or machine has no such set
 
 // A file compiled once per instruction set sees that set's name in REGARD_ISA and declares its kernels there.
 #ifdef REGARD_ISA

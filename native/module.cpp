@@ -208,9 +208,8 @@ void bind_records(nb::module_& module) {
         .def(
             "__init__",
             [](BackwardArguments* self, const View& out, Address lse, const View& grad_out, Address grad_lse, const View& grad_query,
-               const View& grad_key, const View& grad_value, Address delta) {
-                new (self) BackwardArguments{out, grad_out, grad_query, grad_key, grad_value, lse, grad_lse, delta};
-            },
+               const View& grad_key, const View& grad_value,
+               Address delta) { new (self) BackwardArguments{out, grad_out, grad_query, grad_key, grad_value, lse, grad_lse, delta}; },
             "out"_a, "lse"_a, "grad_out"_a, "grad_lse"_a, "grad_query"_a, "grad_key"_a, "grad_value"_a, "delta"_a);
 }
 
@@ -219,7 +218,8 @@ template <auto Member>
 void bind_address(nb::class_<Read>& record, const char* name) {
     using Pointer = std::remove_reference_t<decltype(std::declval<Read&>().*Member)>;
     record.def_prop_rw(
-        name, [](const Read& self) { return (Address)(self.*Member); }, [](Read& self, Address address) { self.*Member = (Pointer)address; });
+        name, [](const Read& self) { return (Address)(self.*Member); },
+        [](Read& self, Address address) { self.*Member = (Pointer)address; });
 }
 
 void bind_read(nb::module_& module) {

@@ -19,8 +19,8 @@ struct Matrix {
     Type type;
 
     Matrix(const View& view, Type type_, int64_t batch, int64_t head)
-        : data((const char*)view.data + (batch * view.batch + head * view.head) * (type_ == Type::float32 ? 4 : 2)),
-          row(view.row), column(view.column), type(type_) {}
+        : data((const char*)view.data + (batch * view.batch + head * view.head) * (type_ == Type::float32 ? 4 : 2)), row(view.row),
+          column(view.column), type(type_) {}
 
     REGARD_INLINE_MEMBER float at(int64_t i, int64_t j) const {
         const int64_t offset = i * row + j * column;
@@ -178,11 +178,13 @@ struct Pack {
     Scratch data, marks, spare;
 
     // `more` rows of zeros follow the last row.
-    Pack(const View& view_, Type type_, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0, int64_t slots = 0)
+    Pack(const View& view_, Type type_, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0,
+         int64_t slots = 0)
         : view(view_), type(type_), layout(layout_), heads(heads_), pairs(batch * heads_), rows(rows_), columns(columns_),
           width(padded(columns_)), panels(ceil_div(rows_, kPanel)),
           room(layout != Layout::panels ? (panels * kPanel + more) * width : panels * kPanel * columns),
-          direct(layout != Layout::panels && type == Type::float32 && view.column == 1 && view.row == width && columns == width && !more && !slots),
+          direct(layout != Layout::panels && type == Type::float32 && view.column == 1 && view.row == width && columns == width && !more &&
+                 !slots),
           data(direct ? 0 : 4 * (slots ? slots : pairs) * room), marks((slots ? slots : pairs) * panels), spare(4 * slots * buffer()) {}
 
     const float* at(int64_t slot) const {
@@ -220,8 +222,8 @@ struct Pack {
             if (direct) {
                 clean = finite(to + p * kPanel * width, count * width);
             } else if (layout != Layout::panels) {
-                clean = pack_rows(from, p * kPanel, count, p + 1 == panels ? min(round_up(rows, kRows), room / width) - p * kPanel : kPanel, columns,
-                                  to + p * kPanel * width);
+                clean = pack_rows(from, p * kPanel, count, p + 1 == panels ? min(round_up(rows, kRows), room / width) - p * kPanel : kPanel,
+                                  columns, to + p * kPanel * width);
             } else {
                 clean = pack_panel(from, p * kPanel, count, columns, to + p * kPanel * columns, buffer);
             }
@@ -247,18 +249,20 @@ static void pack_all(Kind* const* packs, int count, Crew& crew) {
     }
     Scratch spare(4 * room * crew.threads());
     Context context{packs, count, crew, room, spare.floats()};
-    crew.run(tasks,
-             [](void* opaque, int64_t index, int worker) {
-                 Context& c = *(Context*)opaque;
-                 if (c.crew.stopped(worker)) return;
-                 for (int i = 0; i < c.count; index -= c.packs[i++]->tasks())
-                     if (index < c.packs[i]->tasks()) return c.packs[i]->task(index, c.spare + worker * c.room);
-             },
-             &context);
+    crew.run(
+        tasks,
+        [](void* opaque, int64_t index, int worker) {
+            Context& c = *(Context*)opaque;
+            if (c.crew.stopped(worker)) return;
+            for (int i = 0; i < c.count; index -= c.packs[i++]->tasks())
+                if (index < c.packs[i]->tasks()) return c.packs[i]->task(index, c.spare + worker * c.room);
+        },
+        &context);
 }
 
 // One row of float32 results, times `factor`, into a strided tensor of either type.
-static void store_row(const View& view, Type type, int64_t batch, int64_t head, int64_t row, int64_t columns, float factor, const float* from) {
+static void store_row(const View& view, Type type, int64_t batch, int64_t head, int64_t row, int64_t columns, float factor,
+                      const float* from) {
     const int64_t offset = batch * view.batch + head * view.head + row * view.row;
     if (type == Type::float32) {
         float* to = (float*)view.data + offset;

@@ -24,8 +24,8 @@ struct Picker {
 
     struct Row {
         float best = -INFINITY;
-        int64_t first = -1;              // of the best; the draw
-        int64_t last = -1;               // the last key with any weight
+        int64_t first = -1;  // of the best; the draw
+        int64_t last = -1;   // the last key with any weight
         double total = 0, running = 0, wanted = 0;
         bool drawn = false;
     };
@@ -40,19 +40,24 @@ struct Picker {
         for (int64_t k = 0; k < a.width; ++k)
             for (int i = 0; i < kRows; ++i) query[k * kRows + i] = i < rows ? q.at(first + i, k) : 0.0f;
         Row state[kRows];
-        pass(batch, head, pair, row, first, rows, query, s, worker, [&](Row& r, const Seen& seen, int64_t begin, const float* scores) { largest(r, seen, begin, scores); }, state);
+        pass(
+            batch, head, pair, row, first, rows, query, s, worker,
+            [&](Row& r, const Seen& seen, int64_t begin, const float* scores) { largest(r, seen, begin, scores); }, state);
         if (a.uniform && !crew.stopped()) {
             for (int i = 0; i < rows; ++i) {
                 state[i].wanted = a.uniform[row * a.queries + first + i] * state[i].total;
                 state[i].first = -1;
             }
-            pass(batch, head, pair, row, first, rows, query, s, worker, [&](Row& r, const Seen& seen, int64_t begin, float* scores) { invert(r, seen, begin, scores); }, state);
+            pass(
+                batch, head, pair, row, first, rows, query, s, worker,
+                [&](Row& r, const Seen& seen, int64_t begin, float* scores) { invert(r, seen, begin, scores); }, state);
         }
         for (int i = 0; i < rows; ++i) a.index[row * a.queries + first + i] = a.uniform && !state[i].drawn ? state[i].last : state[i].first;
     }
 
     template <class See>
-    void pass(int64_t batch, int64_t head, int64_t pair, int64_t row, int64_t first, int rows, const float* query, float* s, int worker, See see, Row* state) const {
+    void pass(int64_t batch, int64_t head, int64_t pair, int64_t row, int64_t first, int rows, const float* query, float* s, int worker,
+              See see, Row* state) const {
         Group group(a, batch, head, first, rows);
         int64_t low = a.keys, high = 0;
         group.extent(low, high);
@@ -143,7 +148,9 @@ void pick(const Pick& a, Crew& crew) {
     Picker picker(a, crew);
     Pack* const packs[] = {&picker.key};
     pack_all(packs, 1, crew);
-    crew.run(a.batch * a.heads * picker.blocks, [](void* context, int64_t index, int worker) { ((Picker*)context)->task(index, worker); }, &picker);
+    crew.run(
+        a.batch * a.heads * picker.blocks, [](void* context, int64_t index, int worker) { ((Picker*)context)->task(index, worker); },
+        &picker);
 }
 
 }  // namespace regard::REGARD_ISA

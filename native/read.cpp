@@ -35,8 +35,8 @@ struct Reader {
     int64_t slot() const { return kRows * kScoreRow + round_up(kQueries * a.width, kLanes); }
 
     struct Row {
-        float best = -INFINITY;          // raw, in stored units
-        float threshold = -INFINITY;     // of the lightest of the top, as an exponent
+        float best = -INFINITY;       // raw, in stored units
+        float threshold = -INFINITY;  // of the lightest of the top, as an exponent
         double entropy = 0, mass = 0, by_query = 0, sink = 0, at = 0, same[Read::kMostSame] = {};
     };
 
@@ -79,7 +79,8 @@ struct Reader {
                     scores(state + g * kRows, seen, begin, pair, row, query + g * kRows * a.width, weights);
                     for (int i = 0; i < group[g].rows; ++i) weigh(state[g * kRows + i], seen, begin, row, top + i, weights + i * kScoreRow);
                     if (sums.received) receive(seen, begin, end, group[g].rows, weights, sums.received);
-                    for (int i = 0; i < group[g].rows; ++i) spread(state[g * kRows + i], seen, begin, end, row, top + i, weights + i * kScoreRow, sums);
+                    for (int i = 0; i < group[g].rows; ++i)
+                        spread(state[g * kRows + i], seen, begin, end, row, top + i, weights + i * kScoreRow, sums);
                 }
                 if (crew.stopped(worker)) return;
             }
@@ -222,7 +223,8 @@ struct Reader {
             if (sums.distance) {
                 const int64_t offset = begin + j - self, far = offset < 0 ? -offset : offset;
                 const int64_t number = far == 0 ? 0 : far == 1 ? 1 : 65 - __builtin_clzll((unsigned long long)(far - 1));
-                const int64_t nearest = number < 3 ? number : ((int64_t)1 << (number - 2)) + 1, farthest = number < 3 ? number : (int64_t)1 << (number - 1);
+                const int64_t nearest = number < 3 ? number : ((int64_t)1 << (number - 2)) + 1,
+                              farthest = number < 3 ? number : (int64_t)1 << (number - 1);
                 bin = a.side + (offset < 0 ? -number : number);
                 stop = min(stop, (offset < 0 ? self - nearest : self + farthest) + 1 - begin);
             }
@@ -276,7 +278,8 @@ void read(const Read& a, Crew& crew) {
     Reader reader(a, crew);
     Pack* const packs[] = {&reader.key};
     pack_all(packs, 1, crew);
-    crew.run(a.batch * a.heads * a.shares, [](void* context, int64_t index, int worker) { ((Reader*)context)->task(index, worker); }, &reader);
+    crew.run(
+        a.batch * a.heads * a.shares, [](void* context, int64_t index, int worker) { ((Reader*)context)->task(index, worker); }, &reader);
 }
 
 }  // namespace regard::REGARD_ISA

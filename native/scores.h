@@ -12,7 +12,7 @@ constexpr float kLog2e = 1.4426950408889634f;
 constexpr double kLn2 = 0.6931471805599453;
 
 struct Post {
-    bool plain;      // the score is raw·factor: one multiply, folded into the exponential's subtraction
+    bool plain;  // the score is raw·factor: one multiply, folded into the exponential's subtraction
     float factor;
     float scale, cap, inverse_cap, to_base2;
 
@@ -82,7 +82,8 @@ struct Bias {
     bool given;
     Scratch data;
 
-    explicit Bias(const Scores& a) : keys(round_up(a.keys, kPanel)), given(a.key_bias.data), data(given ? 4 * a.batch * a.heads * keys : 0) {
+    explicit Bias(const Scores& a)
+        : keys(round_up(a.keys, kPanel)), given(a.key_bias.data), data(given ? 4 * a.batch * a.heads * keys : 0) {
         for (int64_t row = 0; given && row < a.batch * a.heads; ++row)
             Matrix(a.key_bias, Type::float32, row / a.heads, row % a.heads).copy_row(0, a.keys, keys, data.floats() + row * keys);
     }
@@ -90,7 +91,8 @@ struct Bias {
 };
 
 // The end of a row: its sink joins the sum, then output and log-sum-exp. `top` is in stored units, `total` = Σ 2^(s − top).
-static void finish_row(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float top, double total, const float* out) {
+static void finish_row(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float top, double total,
+                       const float* out) {
     double peak = top == -INFINITY ? -INFINITY : (double)top * post.factor;  // base 2
     double share = 1;                                                        // of the sum so far once the sink has joined
     if (a.sinks) {

@@ -18,12 +18,12 @@ enum Sight : uint8_t { kNone = 0, kAll = 1, kSome = 2 };
 
 // What a group of rows sees of one block of keys.
 struct Seen {
-    int count = 0;                      // segments, in order, apart from each other
-    uint8_t panel[kPanels];             // Sight of each panel
-    uint8_t vector[kVectors];           // and of each of its two vectors
-    uint32_t bits[kPanels][kRows];      // where a panel is kSome: its keys that each row sees, one bit a key
+    int count = 0;                  // segments, in order, apart from each other
+    uint8_t panel[kPanels];         // Sight of each panel
+    uint8_t vector[kVectors];       // and of each of its two vectors
+    uint32_t bits[kPanels][kRows];  // where a panel is kSome: its keys that each row sees, one bit a key
     Segment segment[kBlock / 2 + 1];
-    bool ragged = false;                // some key of a segment is hidden from some row
+    bool ragged = false;  // some key of a segment is hidden from some row
 
     // How many vectors of panel p anybody sees, from v on.
     int64_t pick(int64_t p, int64_t& v) const {
@@ -59,7 +59,7 @@ struct Group {
     const int32_t* spans;    // of the first row, or null
     const uint8_t* pattern;  // the same
     int64_t row, range, ranges, column, keys;
-    int rows;                // valid rows, ≤ kRows
+    int rows;                    // valid rows, ≤ kRows
     int64_t from, to;            // outside of these no row sees a key; of a pattern, known when its turn comes
     int64_t sure_from, sure_to;  // between these every row sees every key
     int64_t cursor[kRows];
@@ -68,8 +68,9 @@ struct Group {
     Group(const Scores& a, int64_t batch, int64_t head, int64_t first, int rows_)
         : spans(a.spans.data ? a.spans.data + batch * a.spans.batch + head * a.spans.head + first * a.spans.row : nullptr),
           pattern(a.pattern.data ? a.pattern.data + batch * a.pattern.batch + head * a.pattern.head + first * a.pattern.row : nullptr),
-          row(pattern ? a.pattern.row : a.spans.row), range(a.spans.range), ranges(a.spans.ranges), column(a.pattern.column), keys(a.keys), rows(rows_),
-          from(spans ? a.keys : 0), to(spans ? 0 : a.keys), sure_from(0), sure_to(pattern || (spans && ranges != 1) ? 0 : a.keys) {
+          row(pattern ? a.pattern.row : a.spans.row), range(a.spans.range), ranges(a.spans.ranges), column(a.pattern.column), keys(a.keys),
+          rows(rows_), from(spans ? a.keys : 0), to(spans ? 0 : a.keys), sure_from(0),
+          sure_to(pattern || (spans && ranges != 1) ? 0 : a.keys) {
         for (int i = 0; i < kRows; ++i) cursor[i] = 0;
         for (int i = 0; spans && i < (row ? rows : 1); ++i)
             for (int64_t r = 0; r < ranges; ++r) {
@@ -113,7 +114,9 @@ struct Group {
             uint32_t (&bits)[kRows] = seen.bits[p];
             uint32_t some = 0, all = ~0u;
             for (int i = 0; i < distinct; ++i) {
-                bits[i] = pattern ? gather_bits(pattern + i * row + low * column, column, count) : spans ? cover(i, low, count) : first(count);
+                bits[i] = pattern ? gather_bits(pattern + i * row + low * column, column, count)
+                          : spans ? cover(i, low, count)
+                                  : first(count);
                 some |= bits[i];
                 all &= bits[i];
             }

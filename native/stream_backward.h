@@ -11,7 +11,7 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kKeys = 256;                 // keys in a block
+constexpr int64_t kKeys = 256;  // keys in a block
 constexpr int64_t kKeyPanels = kKeys / kPanel;
 constexpr int64_t kSlopeRow = kKeys + kLanes;  // a row of P or dS
 constexpr int64_t kShares = 16;                // tasks wanted at least
@@ -25,14 +25,17 @@ struct StreamBackward {
     float* grad_vector;  // (hidden,), or null
     Scratch grad_query, extras, scratch;
 
-    static int64_t shares_for(const DotBackward& a) { return max(1, min(ceil_div(kShares, a.batch * a.key_heads), ceil_div(a.keys, kKeys))); }
+    static int64_t shares_for(const DotBackward& a) {
+        return max(1, min(ceil_div(kShares, a.batch * a.key_heads), ceil_div(a.keys, kKeys)));
+    }
 
     StreamBackward(const DotBackward& a_, const float* vector, float* grad_vector_, Crew& crew_)
         : a(a_), crew(crew_), rule(a_, vector), value(a_.value, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.value_width),
           grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, kRows), hidden(a_.width),
-          group(a_.heads / a_.key_heads), row_groups(ceil_div(a_.queries, kRows)), key_blocks(ceil_div(a_.keys, kKeys)), shares(shares_for(a_)),
-          share_floats(a_.batch * a_.heads * row_groups * kRows * hidden), grad_vector(grad_vector_), grad_query(4 * shares * share_floats),
-          extras(Rule::kExtra ? 8 * a_.batch * a_.key_heads * shares * (hidden + 1) : 0), scratch(4 * crew_.threads() * slot()) {}
+          group(a_.heads / a_.key_heads), row_groups(ceil_div(a_.queries, kRows)), key_blocks(ceil_div(a_.keys, kKeys)),
+          shares(shares_for(a_)), share_floats(a_.batch * a_.heads * row_groups * kRows * hidden), grad_vector(grad_vector_),
+          grad_query(4 * shares * share_floats), extras(Rule::kExtra ? 8 * a_.batch * a_.key_heads * shares * (hidden + 1) : 0),
+          scratch(4 * crew_.threads() * slot()) {}
 
     // Rows, P, dS, dK and dV of a block, the rule's own gradient.
     int64_t slot() const {
@@ -44,7 +47,9 @@ struct StreamBackward {
         pack_all(packs, 3, crew);
         crew.run(rule.tasks(), [](void* self, int64_t index, int) { ((StreamBackward*)self)->rule.task(index); }, this);
         crew.run(a.batch * a.heads * row_groups, [](void* self, int64_t index, int) { ((StreamBackward*)self)->prepare(index); }, this);
-        crew.run(a.batch * a.key_heads * shares, [](void* self, int64_t index, int worker) { ((StreamBackward*)self)->task(index, worker); }, this);
+        crew.run(
+            a.batch * a.key_heads * shares, [](void* self, int64_t index, int worker) { ((StreamBackward*)self)->task(index, worker); },
+            this);
         crew.run(a.batch * a.heads * row_groups, [](void* self, int64_t index, int) { ((StreamBackward*)self)->settle(index); }, this);
         if (Rule::kExtra) settle_extra();
     }
@@ -64,9 +69,9 @@ struct StreamBackward {
         float* rows = scratch.floats() + worker * slot();
         float* weights = rows + round_up(rule.row_floats(), kLanes);
         float* slopes = weights + kRows * kSlopeRow;
-        float* grad_key = slopes + kRows * kSlopeRow;           // [panel][column][kPanel]
-        float* grad_value = grad_key + kKeys * hidden;          // the same
-        float* extra = grad_value + kKeys * a.value_width;      // [column][kLanes], and Σ dS
+        float* grad_key = slopes + kRows * kSlopeRow;       // [panel][column][kPanel]
+        float* grad_value = grad_key + kKeys * hidden;      // the same
+        float* extra = grad_value + kKeys * a.value_width;  // [column][kLanes], and Σ dS
         float* mine = grad_query.floats() + share * share_floats;
         double* extra_sum = (double*)extras.data + index * (hidden + 1);
         for (int64_t c = 0; Rule::kExtra && c <= hidden; ++c) extra_sum[c] = 0;
@@ -86,25 +91,29 @@ struct StreamBackward {
                 float* grad_rows = mine + (row * row_groups + first / kRows) * kRows * hidden;
                 gather(seen, row, first, weights, grad_value, careful);
                 if (careful)
-                    rule.template pull<true>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kSlopeRow, grad_rows, grad_key, extra);
+                    rule.template pull<true>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kSlopeRow, grad_rows, grad_key,
+                                             extra);
                 else
-                    rule.template pull<false>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kSlopeRow, grad_rows, grad_key, extra);
+                    rule.template pull<false>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kSlopeRow, grad_rows, grad_key,
+                                              extra);
                 if (crew.stopped(worker)) return;
             }
             if (Rule::kExtra) drain(extra, extra_sum, false);
             for (int64_t j = begin; j < end; ++j) {
                 const int64_t p = (j - begin) / kPanel, lane = (j - begin) % kPanel;
                 float* k = (float*)a.grad_key.data + batch * a.grad_key.batch + pair % a.key_heads * a.grad_key.head + j * a.grad_key.row;
-                float* v = (float*)a.grad_value.data + batch * a.grad_value.batch + pair % a.key_heads * a.grad_value.head + j * a.grad_value.row;
+                float* v =
+                    (float*)a.grad_value.data + batch * a.grad_value.batch + pair % a.key_heads * a.grad_value.head + j * a.grad_value.row;
                 for (int64_t c = 0; c < hidden; ++c) k[c * a.grad_key.column] = grad_key[(p * hidden + c) * kPanel + lane] * rule.settle(c);
-                for (int64_t c = 0; c < a.value_width; ++c) v[c * a.grad_value.column] = grad_value[(p * a.value_width + c) * kPanel + lane];
+                for (int64_t c = 0; c < a.value_width; ++c)
+                    v[c * a.grad_value.column] = grad_value[(p * a.value_width + c) * kPanel + lane];
             }
         }
     }
 
     // P and dS of one group of rows; Σ dS is added to `sum`.
-    void step(const Seen& seen, int64_t pair, int64_t row, int64_t first, int64_t count, int64_t begin, const float* rows, float* weights, float* slopes,
-              float* sum) const {
+    void step(const Seen& seen, int64_t pair, int64_t row, int64_t first, int64_t count, int64_t begin, const float* rows, float* weights,
+              float* slopes, float* sum) const {
         const float* o = grad_out.at(row) + first * grad_out.width;
         float shift[kRows], delta[kRows];
         for (int i = 0; i < kRows; ++i) {

@@ -49,7 +49,8 @@ struct StreamForward {
         Pack* const packs[] = {&rule.key, &value};
         pack_all(packs, 2, crew);
         crew.run(rule.tasks(), [](void* self, int64_t index, int) { ((StreamForward*)self)->rule.task(index); }, this);
-        crew.run(a.batch * a.heads * blocks, [](void* self, int64_t index, int worker) { ((StreamForward*)self)->task(index, worker); }, this);
+        crew.run(
+            a.batch * a.heads * blocks, [](void* self, int64_t index, int worker) { ((StreamForward*)self)->task(index, worker); }, this);
     }
 
     void task(int64_t index, int worker) {
@@ -79,14 +80,17 @@ struct StreamForward {
         for (int64_t begin = low; begin < high; begin += kBlock) {
             const int64_t end = min(begin + kBlock, high);
             for (int64_t g = 0; g < used; ++g)
-                if (state[g].group.look(begin, end, seen)) step(state[g], seen, begin, pair, rows + g * row_floats, scores, out + g * out_floats);
+                if (state[g].group.look(begin, end, seen))
+                    step(state[g], seen, begin, pair, rows + g * row_floats, scores, out + g * out_floats);
             if (crew.stopped(worker)) return;
         }
-        for (int64_t i = 0; i < count; ++i) finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
+        for (int64_t i = 0; i < count; ++i)
+            finish(batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
     }
 
     // Scores of a row group, −∞ where hidden; the largest of each row.
-    REGARD_APART void score(const Seen& seen, int64_t begin, int64_t pair, const float* rows, float* scores, Float (&largest)[kRows]) const {
+    REGARD_APART void score(const Seen& seen, int64_t begin, int64_t pair, const float* rows, float* scores,
+                            Float (&largest)[kRows]) const {
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
         for (int64_t p = 0; p < kPanels; ++p) {
@@ -153,7 +157,8 @@ struct StreamForward {
 
     // Columns of a narrow output, each kept as kLanes partial sums. Hidden values are never multiplied: they could be NaN.
     template <int Columns>
-    REGARD_APART void gather_lanes(const Seen& seen, int64_t begin, int64_t pair, int64_t column, bool careful, const float* weights, const float* decay, float* out) const {
+    REGARD_APART void gather_lanes(const Seen& seen, int64_t begin, int64_t pair, int64_t column, bool careful, const float* weights,
+                                   const float* decay, float* out) const {
         for (int i = 0; i < kRows; ++i) {
             Float acc[2][Columns];
             clear(acc);
@@ -182,7 +187,8 @@ struct StreamForward {
 
     // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
     template <int Columns>
-    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
+    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay,
+                             float* out) const {
         const float* v = value.at(pair) + column;
         Float acc[kRows][Columns];
         clear(acc);
@@ -213,12 +219,14 @@ struct StreamForward {
             for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
             for (int s = 0; s < seen.count; ++s)
                 for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c) out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
+                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c)
+                        out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
         }
     }
 
     void finish(int64_t batch, int64_t head, int64_t row, float top, double total, float* out) const {
-        for (int64_t c = 0; narrow && c < a.value_width; ++c) out[c] = horizontal_sum(load(out + c * kLanes));  // never overtakes what it reads
+        for (int64_t c = 0; narrow && c < a.value_width; ++c)
+            out[c] = horizontal_sum(load(out + c * kLanes));  // never overtakes what it reads
         finish_row(a, post, batch, head, row, top, total, out);
     }
 };

@@ -165,8 +165,7 @@ Pool* the_pool() {
 
 }  // namespace
 
-Crew::Crew(int threads, Interrupted interrupted)
-    : threads_(threads < 1 ? 1 : threads), interrupted_(interrupted), last_ask_(now()) {}
+Crew::Crew(int threads, Interrupted interrupted) : threads_(threads < 1 ? 1 : threads), interrupted_(interrupted), last_ask_(now()) {}
 
 bool Crew::stopped(int worker) {
     if (stopped()) return true;

@@ -155,7 +155,7 @@ REGARD_INLINE Float exp2(Float x) {
     return (Float)_mm512_scalef_ps((__m512)exp2_near(r), (__m512)n);
 #else
     x = max(splat(-127.0f), x);
-    const Float shifted = x + 12582912.0f;  // 1.5·2^23: the integer lands in the low bits
+    const Float shifted = x + 12582912.0f;                        // 1.5·2^23: the integer lands in the low bits
     const Int power = ((Int)shifted - (0x4B400000 - 127)) << 23;  // n = −127 gives the bits of 0.0
     return exp2_near(x - (shifted - 12582912.0f)) * (Float)power;
 #endif
