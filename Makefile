@@ -7,7 +7,7 @@ SOURCES := $(wildcard native/*.cpp native/*.h)
 NATIVE := $(SOURCES) CMakeLists.txt
 WORKERS ?= 2
 
-.PHONY: run test test-slow check format bench sanitize clean setup browser
+.PHONY: run test test-slow check compile format bench sanitize clean setup browser
 
 run: $(STAMP)/installed
 	@$(BIN)/regard translate 我爱中国
@@ -46,11 +46,22 @@ test: $(STAMP)/installed browser
 test-slow: $(STAMP)/installed browser
 	$(BIN)/python -m pytest -m slow
 
-check: $(STAMP)/installed
+check: $(STAMP)/installed compile
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
 	$(BIN)/mypy
+
+# Every C++ file through g++ and clang++, warnings as errors, nothing linked; again only after a file in native/ has changed.
+compile: $(STAMP)/compiled-g++ $(STAMP)/compiled-clang++
+$(STAMP)/compiled-%: $(NATIVE) | $(STAMP)/installed
+	@if ! command -v $* >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends $(if $(findstring clang,$*),clang,g++)) >/dev/null || true; fi
+	@if command -v $* >/dev/null; then \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && \
+	  cmake -S . -B build/compiled-$* -G Ninja -DCMAKE_CXX_COMPILER=$* -DREGARD_COMPILE_ONLY=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" >/dev/null && \
+	  cmake --build build/compiled-$* && touch $@; \
+	else echo "WARNING: $* IS MISSING and cannot be installed here, so native/ was NOT compiled with it: install it and run \`make compile\`" >&2; fi
 
 # Every comparison, ours and the peers' in the same run; wants a quiet machine.
 bench: $(STAMP)/installed

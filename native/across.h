@@ -10,19 +10,18 @@ constexpr int kSums = kRows > 4 && kLanes > 4 ? 8 : 4;
 // Neighbours added pairwise until one vector holds them all: lane i, and every kSums-th after it, belongs to part i.
 template <int Bit = 1>
 REGARD_INLINE void fold(Float (&part)[kSums]) {
-#pragma GCC unroll 8
+    REGARD_UNROLL(8)
     for (int i = 0; i + Bit < kSums; i += 2 * Bit)
-        part[i] = __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::low) +
-                  __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::high);
+        part[i] = shuffle<Low<Bit>>(part[i], part[i + Bit]) + shuffle<High<Bit>>(part[i], part[i + Bit]);
     if constexpr (2 * Bit < kSums) fold<2 * Bit>(part);
 }
 
 // to[i] += the sum of v[i]'s lanes, for kRows vectors; kSums of them are reduced at once.
 REGARD_INLINE void add_across(const Float (&v)[kRows], float* to) {
-#pragma GCC unroll 2
+    REGARD_UNROLL(2)
     for (int from = 0; from < kRows; from += kSums) {
         Float part[kSums];
-#pragma GCC unroll 8
+        REGARD_UNROLL(8)
         for (int i = 0; i < kSums; ++i) part[i] = from + i < kRows ? v[from + i < kRows ? from + i : 0] : Float{};
         fold(part);
         float sums[kLanes];

@@ -117,10 +117,10 @@ struct Additive {
             clear(part);
             for (int64_t c = begin; c < min(begin + kStretch, hidden); ++c) {
                 const Float weight = splat(v[c]), right[2] = {load(k + c * kPanel), load(k + c * kPanel + kLanes)};
-#pragma GCC unroll 16
+                REGARD_UNROLL(16)
                 for (int i = 0; i < kRows; ++i) {
                     const Float left = splat(q[c * kRows + i]);
-#pragma GCC unroll 2
+                    REGARD_UNROLL(2)
                     for (int half = 0; half < 2; ++half) part[i][half] += weight * faded<Wide>(left, right[half]);
                 }
             }
@@ -157,7 +157,7 @@ struct Additive {
                     const Float right = load(k + column + half * kLanes);
                     Float down = load(grad_keys + column + half * kLanes);
                     const float* s = slopes + p * kPanel + half * kLanes;
-#pragma GCC unroll 16
+                    REGARD_UNROLL(16)
                     for (int i = 0; i < kRows; ++i) {
                         const Float slope = load(s + i * ld);
                         Float r = faded<Wide>(splat(q[c * kRows + i]), right);

@@ -266,9 +266,9 @@ struct Backward {
         In::product(acc, r.query, r.query_row, 1, key_panels.panel(keys, begin / kPanel + p) + offset, kPanel,
                     ceil_div(a.width, In::kPair));
         const float* b = r.key_bias ? r.key_bias + begin + v * kLanes : nullptr;
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 Float slope = splat(1.0f), s = acc[i][c];
                 if (!post.plain) s = post.apply(s, b ? b + c * kLanes : nullptr, slope);
@@ -278,12 +278,13 @@ struct Backward {
                 if (dropout) weight = select(dropout.keeps(r.hash[i], begin + (v + c) * kLanes), weight * more, Float{});
                 store(weights + i * kWeightRow + c * kLanes, weight);
             }
+        }
         clear(acc);
         In::product(acc, r.grad, r.grad_row, 1, value_panels.panel(keys, begin / kPanel + p) + offset, kPanel,
                     ceil_div(a.value_width, In::kPair));
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* s = slopes + i * kWeightRow + c * kLanes;
                 Float reach = acc[i][c];
@@ -292,6 +293,7 @@ struct Backward {
                 if (some) slope = choose(bits[i] >> (offset + c * kLanes), slope, Float{});
                 store(s, slope);
             }
+        }
     }
 
     // total[keys of vector v] += weightsᵀ · right: rows of the tile are keys, the sum runs over queries.
@@ -310,13 +312,14 @@ struct Backward {
         Float acc[kKeyRows][Columns];
         clear(acc);
         multiply(acc, weights, 1, kWeightRow, right, columns, depth);
-#pragma GCC unroll 16
-        for (int i = 0; i < kKeyRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kKeyRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* t = total + i * columns + c * kLanes;
                 store(t, load(t) + acc[i][c]);
             }
+        }
     }
 
     // dQ += dS·K of one row group, over the keys it sees.
@@ -336,13 +339,14 @@ struct Backward {
             const int64_t to = min(v * kLanes, end - begin);
             multiply(acc, w.slopes + g * kRows * kWeightRow + from, kWeightRow, 1, k + (begin + from) * width, width, to - from);
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* t = grad_q + (g * kRows + i) * width + column + c * kLanes;
                 store(t, load(t) + acc[i][c]);
             }
+        }
     }
 
     bool dirty(int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end) const {

@@ -16,9 +16,8 @@ constexpr int64_t kTasks = 64;  // wanted over all key heads
 template <int Bit = kLanes / 2>
 REGARD_INLINE Float reduce(Float (&v)[kLanes]) {
     // lanes with the bit clear keep sums of the first half's vectors, the others of the second's
-#pragma GCC unroll 16
-    for (int i = 0; i < Bit; ++i)
-        v[i] = __builtin_shuffle(v[i], v[i + Bit], (Int)Partners<Bit>::low) + __builtin_shuffle(v[i], v[i + Bit], (Int)Partners<Bit>::high);
+    REGARD_UNROLL(16)
+    for (int i = 0; i < Bit; ++i) v[i] = shuffle<Low<Bit>>(v[i], v[i + Bit]) + shuffle<High<Bit>>(v[i], v[i + Bit]);
     if constexpr (Bit > 1) return reduce<Bit / 2>(v);
     return v[0];
 }
@@ -153,13 +152,13 @@ struct Few {
             const float* at[Keys];
             for (int c = 0; c < Keys; ++c) at[c] = k + min(j + c, count - 1) * stride;
             Float acc[kLanes];
-#pragma GCC unroll 16
+            REGARD_UNROLL(16)
             for (int i = 0; i < kLanes; ++i) acc[i] = Float{};
             for (int64_t x = 0; x < width; x += kLanes) {
-#pragma GCC unroll 16
+                REGARD_UNROLL(16)
                 for (int c = 0; c < Keys; ++c) {
                     const Float key = load(at[c] + x);
-#pragma GCC unroll 4
+                    REGARD_UNROLL(4)
                     for (int i = 0; i < Rows; ++i) acc[i * Keys + c] += load(query + i * width + x) * key;
                 }
             }

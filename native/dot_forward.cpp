@@ -120,9 +120,10 @@ struct Forward {
                     from.copy_row(first + g + i, a.width, units, rows + i * units);
                 }
             }
-            for (int64_t k = 0; k < depth; ++k)
-#pragma GCC unroll 16
+            for (int64_t k = 0; k < depth; ++k) {
+                REGARD_UNROLL(16)
                 for (int i = 0; i < kRows; ++i) to[k * kRows + i] = Half ? rows[i * units + k] : rows[i * units + k] * lift;
+            }
         }
     }
 
@@ -133,7 +134,7 @@ struct Forward {
             Float acc[kRows][2];
             clear(acc);
             In::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
-#pragma GCC unroll 16
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
                 store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
@@ -160,7 +161,7 @@ struct Forward {
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < Columns; ++c) acc[i][c] = choose(bits[i] >> (offset + c * kLanes), acc[i][c], splat(-INFINITY));
         }
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i)
             for (int c = 0; c < Columns; ++c) store(scores + i * kScoreRow + (v + c) * kLanes, acc[i][c]);
     }
@@ -179,10 +180,10 @@ struct Forward {
             Float acc[kRows][2];
             clear(acc);
             In::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
-#pragma GCC unroll 16
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 const Float shift = splat(down[i]);
-#pragma GCC unroll 2
+                REGARD_UNROLL(2)
                 for (int c = 0; c < 2; ++c) {
                     acc[i][c] = exp2<true>(Half ? acc[i][c] * factor - shift : acc[i][c] - shift);
                     In::keep(scores + i * kScoreRow + (p * kPanel + c * kLanes) / kPair, acc[i][c]);
@@ -191,7 +192,7 @@ struct Forward {
             }
         }
         bool near = true;
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i) {
             total[i] = horizontal_sum(sum[i]);
             near &= total[i] <= kNear;  // false of NaN
@@ -248,7 +249,7 @@ struct Forward {
         Float sum[kRows];
         bool whole = true, still = true;
         for (int64_t p = 0; p < kPanels; ++p) whole &= seen.panel[p] == kAll;
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i) shift[i] = horizontal_max(best[i]);
         for (int i = 0; i < kRows; ++i) {
             const float before = state.top[i], now = shift[i] > before ? shift[i] : before, safe = now == -INFINITY ? 0.0f : now;
@@ -286,7 +287,7 @@ struct Forward {
             }
             sum[i] = some[0] + some[1];
         }
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i) state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[i]);
     }
 
@@ -308,13 +309,14 @@ struct Forward {
             const int64_t to = ceil_div(seen.segment[s].end, kPair);
             In::product(acc, weights + (from - begin / kPair), kScoreRow, 1, v + from * width, width, to - from);
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* o = out + i * width + column + c * kLanes;
                 store(o, load(o) * decay[i] + acc[i][c]);
             }
+        }
     }
 
     bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {

@@ -33,10 +33,10 @@ struct Gaussian {
         const float* k = key.panel(pair, panel);
         for (int64_t c = 0; c < hidden; ++c) {
             const Float right[2] = {load(k + c * kPanel), load(k + c * kPanel + kLanes)};
-#pragma GCC unroll 16
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 const Float left = splat(rows[c * kRows + i]);
-#pragma GCC unroll 2
+                REGARD_UNROLL(2)
                 for (int half = 0; half < 2; ++half) {
                     const Float gap = right[half] - left;
                     acc[i][half] -= gap * gap;
@@ -60,7 +60,7 @@ struct Gaussian {
                     const Float right = load(k + column + half * kLanes);
                     Float down = load(grad_keys + column + half * kLanes);
                     const float* s = slopes + p * kPanel + half * kLanes;
-#pragma GCC unroll 16
+                    REGARD_UNROLL(16)
                     for (int i = 0; i < kRows; ++i) {
                         const Float slope = load(s + i * ld);
                         Float gap = right - splat(rows[c * kRows + i]);

@@ -31,12 +31,12 @@ REGARD_INLINE void multiply_pairs(Float (&acc)[Rows][Columns], const float* a, i
                                   int64_t depth) {
     for (int64_t k = 0; k < depth; ++k) {
         Float right[Columns];
-#pragma GCC unroll 4
+        REGARD_UNROLL(4)
         for (int c = 0; c < Columns; ++c) right[c] = load(b + c * kLanes);
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < Rows; ++i) {
             const __m512bh left = (__m512bh)_mm512_set1_epi32(((const int32_t*)a)[i * row]);
-#pragma GCC unroll 4
+            REGARD_UNROLL(4)
             for (int c = 0; c < Columns; ++c) acc[i][c] = (Float)_mm512_dpbf16_ps((__m512)acc[i][c], left, (__m512bh)right[c]);
         }
         a += step;

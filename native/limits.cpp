@@ -25,9 +25,10 @@ float apply(const float* x, int64_t repeats, Function function) {
     Float sum[4] = {};
     for (int64_t r = 0; r < repeats; ++r) {
         __asm__ volatile("" ::: "memory");
-        for (int64_t j = 0; j < kNumbers; j += 4 * kLanes)
-#pragma GCC unroll 4
+        for (int64_t j = 0; j < kNumbers; j += 4 * kLanes) {
+            REGARD_UNROLL(4)
             for (int u = 0; u < 4; ++u) sum[u] += function(load(x + j + u * kLanes));
+        }
     }
     return horizontal_sum(sum[0] + sum[1] + sum[2] + sum[3]);
 }
@@ -53,9 +54,10 @@ void limits(const Limits& a, Crew& crew) {
                 const int64_t share = a.floats / a.shares / (8 * kLanes) * (8 * kLanes);
                 const float* from = a.data + task * share;
                 Float sum[8] = {};
-                for (int64_t j = 0; j < share; j += 8 * kLanes)
-#pragma GCC unroll 8
+                for (int64_t j = 0; j < share; j += 8 * kLanes) {
+                    REGARD_UNROLL(8)
                     for (int u = 0; u < 8; ++u) sum[u] += load(from + j + u * kLanes);
+                }
                 for (int u = 0; u < 8; ++u) found += horizontal_sum(sum[u]);
             }
             a.found[task] = found;

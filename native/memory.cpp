@@ -46,7 +46,7 @@ Piece borrow(size_t bytes) {
     return {data, bytes};
 }
 
-void give_back(Piece piece) {
+void give_back(Piece piece) noexcept {
     if (piece.bytes < kLeast || piece.bytes > kMost || !lock.try_lock()) return std::free(piece.data);
     while (count == kPlaces || kept + piece.bytes > kMost) std::free(take(0).data);
     shelf[count++] = piece;

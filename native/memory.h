@@ -11,6 +11,6 @@ struct Piece {
 };
 
 Piece borrow(size_t bytes);  // at least so many, aligned to a cache line, holding anything; throws std::bad_alloc
-void give_back(Piece piece);
+void give_back(Piece piece) noexcept;
 
 }  // namespace regard

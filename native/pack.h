@@ -69,7 +69,7 @@ struct Matrix {
 };
 
 // Σ of a matrix's row i times `b`, which is padded.
-static float dot_row(const Matrix& a, int64_t i, const float* b, int64_t columns) {
+[[maybe_unused]] static float dot_row(const Matrix& a, int64_t i, const float* b, int64_t columns) {
     Float part{};
     int64_t j = 0;
     if (a.column == 1 && a.type == Type::float32) {
@@ -106,12 +106,12 @@ static bool pack_rows(const Matrix& from, int64_t first, int64_t count, int64_t 
 // log2(kLanes) butterfly steps; at each, elements whose row and column bits differ change places.
 template <int Bit = 1>
 REGARD_INLINE void transpose_lanes(Float (&v)[kLanes]) {
-#pragma GCC unroll 16
+    REGARD_UNROLL(16)
     for (int i = 0; i < kLanes; ++i) {
         if (i & Bit) continue;
         const Float a = v[i], b = v[i | Bit];
-        v[i] = __builtin_shuffle(a, b, (Int)Partners<Bit>::low);
-        v[i | Bit] = __builtin_shuffle(a, b, (Int)Partners<Bit>::high);
+        v[i] = shuffle<Low<Bit>>(a, b);
+        v[i | Bit] = shuffle<High<Bit>>(a, b);
     }
     if constexpr (2 * Bit < kLanes) transpose_lanes<2 * Bit>(v);
 }
@@ -119,10 +119,10 @@ REGARD_INLINE void transpose_lanes(Float (&v)[kLanes]) {
 // kLanes×kLanes transpose in registers: kLanes rows at `from` (stride ld) become columns at `to` (stride kPanel).
 static inline void transpose_square(const float* from, int64_t ld, float* to) {
     Float v[kLanes];
-#pragma GCC unroll 16
+    REGARD_UNROLL(16)
     for (int i = 0; i < kLanes; ++i) v[i] = load(from + i * ld);
     transpose_lanes(v);
-#pragma GCC unroll 16
+    REGARD_UNROLL(16)
     for (int i = 0; i < kLanes; ++i) store(to + i * kPanel, v[i]);
 }
 

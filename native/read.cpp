@@ -113,7 +113,7 @@ struct Reader {
                 for (int i = 0; i < kRows; ++i)
                     for (int c = 0; c < 2; ++c) acc[i][c] = choose(seen.bits[p][i] >> c * kLanes, acc[i][c], splat(-INFINITY));
             }
-#pragma GCC unroll 16
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 store(to + i * kScoreRow + p * kPanel, acc[i][0]);
                 store(to + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
@@ -136,7 +136,7 @@ struct Reader {
             if (seen.panel[p] == kNone) continue;
             float* at = s + p * kPanel;
             Float x[2];
-#pragma GCC unroll 2
+            REGARD_UNROLL(2)
             for (int c = 0; c < 2; ++c) {
                 x[c] = max(splat(-200.0f), load(at + c * kLanes) * post.factor - shift);  // finite, so that 0 · x is 0
                 const Float weight = exp2(x[c]);

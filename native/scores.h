@@ -91,8 +91,8 @@ struct Bias {
 };
 
 // The end of a row: its sink joins the sum, then output and log-sum-exp. `top` is in stored units, `total` = Σ 2^(s − top).
-static void finish_row(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float top, double total,
-                       const float* out) {
+[[maybe_unused]] static void finish_row(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float top,
+                                        double total, const float* out) {
     double peak = top == -INFINITY ? -INFINITY : (double)top * post.factor;  // base 2
     double share = 1;                                                        // of the sum so far once the sink has joined
     if (a.sinks) {

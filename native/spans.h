@@ -125,7 +125,7 @@ struct Group {
             seen.ragged |= some != all;
             for (int c = 0; c < 2; ++c)
                 seen.vector[2 * p + c] = !(some >> c * kLanes & lanes) ? kNone : (all >> c * kLanes & lanes) == lanes ? kAll : kSome;
-            seen.panel[p] = seen.vector[2 * p] == seen.vector[2 * p + 1] ? seen.vector[2 * p] : kSome;
+            seen.panel[p] = seen.vector[2 * p] == seen.vector[2 * p + 1] ? seen.vector[2 * p] : (uint8_t)kSome;
             for (int64_t from = 0; from < kPanel && some >> from;) {  // runs of keys
                 from += __builtin_ctz(some >> from);
                 const int64_t to = from + __builtin_ctzll(~((uint64_t)some >> from));

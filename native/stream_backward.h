@@ -159,10 +159,10 @@ struct StreamBackward {
             for (int64_t c = 0; c < a.value_width; ++c) {
                 float* to = grad_value + (p * a.value_width + c) * kPanel;
                 Float sum[2] = {load(to), load(to + kLanes)};
-#pragma GCC unroll 16
+                REGARD_UNROLL(16)
                 for (int i = 0; i < kRows; ++i) {
                     const Float d = splat(o[i * grad_out.width + c]);
-#pragma GCC unroll 2
+                    REGARD_UNROLL(2)
                     for (int half = 0; half < 2; ++half) sum[half] += w[i][half] * (careful ? select(w[i][half] == 0.0f, Float{}, d) : d);
                 }
                 store(to, sum[0]);

@@ -102,7 +102,7 @@ struct StreamForward {
                 for (int i = 0; i < kRows; ++i)
                     for (int c = 0; c < 2; ++c) acc[i][c] = choose(seen.bits[p][i] >> c * kLanes, acc[i][c], splat(-INFINITY));
             }
-#pragma GCC unroll 16
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
                 store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
@@ -124,7 +124,7 @@ struct StreamForward {
             float* s = scores + i * kScoreRow;
             for (int64_t p = 0; p < kPanels; ++p) {
                 if (seen.panel[p] == kNone) continue;
-#pragma GCC unroll 2
+                REGARD_UNROLL(2)
                 for (int c = 0; c < 2; ++c) {
                     const Float weight = exp2(load(s + p * kPanel + c * kLanes) * factor - shift);
                     store(s + p * kPanel + c * kLanes, weight);
@@ -167,10 +167,10 @@ struct StreamForward {
                 const float* v = value.panel(pair, begin / kPanel + p) + column * kPanel;
                 const float* w = weights + i * kScoreRow + p * kPanel;
                 const bool masked = careful && seen.panel[p] == kSome;
-#pragma GCC unroll 2
+                REGARD_UNROLL(2)
                 for (int c = 0; c < 2; ++c) {
                     const Float weight = load(w + c * kLanes);
-#pragma GCC unroll 4
+                    REGARD_UNROLL(4)
                     for (int k = 0; k < Columns; ++k) {
                         Float x = load(v + k * kPanel + c * kLanes);
                         if (masked) x = choose(seen.bits[p][i] >> c * kLanes, x, Float{});
@@ -196,13 +196,14 @@ struct StreamForward {
             const int64_t from = seen.segment[s].begin, to = seen.segment[s].end;
             multiply(acc, weights + (from - begin), kScoreRow, 1, v + from * width, width, to - from);
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* o = out + i * width + column + c * kLanes;
                 store(o, load(o) * decay[i] + acc[i][c]);
             }
+        }
     }
 
     bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {

@@ -36,12 +36,12 @@ REGARD_INLINE void multiply(Float (&acc)[Rows][Columns], const float* a, int64_t
                             int64_t depth) {
     for (int64_t k = 0; k < depth; ++k) {
         Float right[Columns];
-#pragma GCC unroll 4
+        REGARD_UNROLL(4)
         for (int c = 0; c < Columns; ++c) right[c] = load(b + c * kLanes);
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < Rows; ++i) {
             const Float left = splat(a[i * row]);
-#pragma GCC unroll 4
+            REGARD_UNROLL(4)
             for (int c = 0; c < Columns; ++c) acc[i][c] += left * right[c];
         }
         a += step;
@@ -51,10 +51,11 @@ REGARD_INLINE void multiply(Float (&acc)[Rows][Columns], const float* a, int64_t
 
 template <int Rows, int Columns>
 REGARD_INLINE void clear(Float (&acc)[Rows][Columns]) {
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 4
+    REGARD_UNROLL(16)
+    for (int i = 0; i < Rows; ++i) {
+        REGARD_UNROLL(4)
         for (int c = 0; c < Columns; ++c) acc[i][c] = Float{};
+    }
 }
 
 }  // namespace

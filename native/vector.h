@@ -6,13 +6,29 @@
 #endif
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12's AVX-512 header initialises the ignored operand of its intrinsics with itself (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 #define REGARD_INLINE static inline __attribute__((always_inline))
 #define REGARD_INLINE_MEMBER inline __attribute__((always_inline))
 #define REGARD_APART __attribute__((noinline))  // a hot loop in a function of its own has the registers to itself
+#define REGARD_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define REGARD_UNROLL(times) REGARD_PRAGMA(unroll times)  // before a loop
+#else
+#define REGARD_UNROLL(times) REGARD_PRAGMA(GCC unroll times)
+#endif
 
 namespace regard::REGARD_ISA {
 namespace {
@@ -56,12 +72,29 @@ constexpr Lanes lanes(Rule rule) {
 static constexpr Lanes kEach = lanes([](int i) { return i; });
 REGARD_INLINE Int lane_numbers() { return kEach; }
 
-// Lanes and their partners, whose number differs in one bit. Of two vectors, numbers from kLanes on are the second's.
+// Lane i of the result is lane Rule::lane(i) of a followed by b: lanes from kLanes on are b's.
+template <class Rule, int... Lane>
+REGARD_INLINE Float shuffle(Float a, Float b, std::integer_sequence<int, Lane...>) {
+    return __builtin_shufflevector(a, b, Rule::lane(Lane)...);
+}
+template <class Rule>
+REGARD_INLINE Float shuffle(Float a, Float b) {
+    return shuffle<Rule>(a, b, std::make_integer_sequence<int, kLanes>());
+}
+
+// The partner of a lane differs from it in one bit of its number. Low and High exchange the lanes of a with the bit set for the lanes of
+// b with the bit clear: Low is then a's new value, High b's.
 template <int Bit>
-struct Partners {
-    static constexpr Lanes swapped = lanes([](int i) { return i ^ Bit; });
-    static constexpr Lanes low = lanes([](int i) { return i & Bit ? kLanes + (i ^ Bit) : i; });
-    static constexpr Lanes high = lanes([](int i) { return i & Bit ? kLanes + i : i ^ Bit; });
+struct Partner {
+    static constexpr int lane(int i) { return i ^ Bit; }
+};
+template <int Bit>
+struct Low {
+    static constexpr int lane(int i) { return i & Bit ? kLanes + (i ^ Bit) : i; }
+};
+template <int Bit>
+struct High {
+    static constexpr int lane(int i) { return i & Bit ? kLanes + i : i ^ Bit; }
 };
 
 // True lanes of `mask` (all ones) take a, the others b.
@@ -121,14 +154,14 @@ REGARD_INLINE bool any(Int mask) {
 // The sum of all lanes, and the largest of them.
 template <int Bit = kLanes / 2>
 REGARD_INLINE float horizontal_sum(Float v) {
-    v += __builtin_shuffle(v, (Int)Partners<Bit>::swapped);
+    v += shuffle<Partner<Bit>>(v, v);
     if constexpr (Bit > 1) return horizontal_sum<Bit / 2>(v);
     return v[0];
 }
 
 template <int Bit = kLanes / 2>
 REGARD_INLINE float horizontal_max(Float v) {
-    v = max(v, __builtin_shuffle(v, (Int)Partners<Bit>::swapped));
+    v = max(v, shuffle<Partner<Bit>>(v, v));
     if constexpr (Bit > 1) return horizontal_max<Bit / 2>(v);
     return v[0];
 }
