@@ -4,7 +4,7 @@
 // a pair costs one reciprocal and four multiply-adds. tanh is then right to 2e-7 absolute. Where a number is too large
 // for its exponential (|x| > 21.8) the sum is taken first.
 #pragma once
-#include "across.h"
+#include "pair_gradients.h"
 #include "scores.h"
 
 namespace regard::REGARD_ISA {
@@ -25,8 +25,8 @@ REGARD_INLINE Float reciprocal(Float d) {
 
 // e^2x for |x| ≤ kWide to 8e-8 relative: the argument is reduced exactly, so that size costs no digits.
 REGARD_INLINE Float power(Float x) {
-    const Float shifted = x * 2.885390081777927f + 12582912.0f;
-    const Float n = shifted - 12582912.0f;
+    const Float sum = x * (2 * kLog2e) + kRound;
+    const Float n = sum - kRound;
     const Float y = (2.0f * x - n * 0.693145751953125f) - n * 1.42860677e-6f;
     Float p = splat(0.0013933645180634968f);
     p = p * y + 0.008363176671257156f;
@@ -34,7 +34,7 @@ REGARD_INLINE Float power(Float x) {
     p = p * y + 0.1666657699651914f;
     p = p * y + 0.5000000013463715f;
     p = 1.0f + (y + y * y * p);
-    return p * (Float)(((Int)shifted - (0x4B400000 - 127)) << 23);
+    return p * power_of_two(sum);
 }
 
 // (1 − tanh x)/2 of any x; NaN for NaN.
@@ -93,8 +93,7 @@ struct Additive {
         const Matrix q(a.query, a.type, batch, head);
         const int64_t room = round_up(hidden * kRows, kLanes);
         for (int64_t i = hidden * kRows; i < room; ++i) to[i] = 0;
-        for (int64_t c = 0; c < hidden; ++c)
-            for (int64_t i = 0; i < kRows; ++i) to[c * kRows + i] = i < count ? q.at(first + i, c) : 0.0f;
+        pack_query_group(q, first, count, hidden, to);
         to[2 * room] = powers(to, room, to + room) ? 1.0f : 0.0f;
         return finite(to, room);
     }
@@ -105,8 +104,10 @@ struct Additive {
 
     void tile(Float (&acc)[kRows][2], int64_t pair, int64_t panel, const float* rows) const {
         const int64_t at = (pair * key.panels + panel) * kPanel * hidden;
-        if (wide(pair, panel, rows)) sum<true>(acc, rows, key.data.floats() + at);
-        else sum<false>(acc, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at);
+        if (wide(pair, panel, rows))
+            sum<true>(acc, rows, key.data.floats() + at);
+        else
+            sum<false>(acc, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at);
     }
 
     template <bool Wide>
@@ -138,42 +139,35 @@ struct Additive {
         bool any_wide = false;
         for (int64_t p = 0; p < panels; ++p) any_wide |= seen[p] && wide(pair, first_panel + p, rows);
         const int64_t at = (pair * key.panels + first_panel) * kPanel * hidden;
-        if (any_wide || Careful) walk<true, Careful>(seen, panels, rows, key.data.floats() + at, slopes, ld, grad_rows, grad_keys, extra);
-        else
-            walk<false, false>(seen, panels, rows + round_up(hidden * kRows, kLanes), key_powers.floats() + at, slopes, ld, grad_rows,
-                               grad_keys, extra);
+        if (any_wide || Careful) {
+            add_pair_gradients(seen, panels, hidden, key.data.floats() + at, slopes, ld, grad_rows, grad_keys,
+                               Term<true, Careful>{rows, extra});
+        } else {
+            const float* row_powers = rows + round_up(hidden * kRows, kLanes);
+            add_pair_gradients(seen, panels, hidden, key_powers.floats() + at, slopes, ld, grad_rows, grad_keys,
+                               Term<false, false>{row_powers, extra});
+        }
     }
 
     template <bool Wide, bool Careful>
-    void walk(const uint8_t* seen, int64_t panels, const float* q, const float* k, const float* slopes, int64_t ld, float* grad_rows,
-              float* grad_keys, float* extra) const {
-        for (int64_t c = 0; c < hidden; ++c) {
-            Float across[kRows], total = Float{};
-            for (int i = 0; i < kRows; ++i) across[i] = Float{};
-            for (int64_t p = 0; p < panels; ++p) {
-                if (!seen[p]) continue;
-                const int64_t column = (p * hidden + c) * kPanel;
-                for (int half = 0; half < 2; ++half) {
-                    const Float right = load(k + column + half * kLanes);
-                    Float down = load(grad_keys + column + half * kLanes);
-                    const float* s = slopes + p * kPanel + half * kLanes;
-                    REGARD_UNROLL(16)
-                    for (int i = 0; i < kRows; ++i) {
-                        const Float slope = load(s + i * ld);
-                        Float r = faded<Wide>(splat(q[c * kRows + i]), right);
-                        if (Careful) r = select(slope == 0.0f, Float{}, r);
-                        const Float u = r - r * r;
-                        across[i] += slope * u;
-                        down += slope * u;
-                        total += slope * r;
-                    }
-                    store(grad_keys + column + half * kLanes, down);
-                }
-            }
-            add_across(across, grad_rows + c * kRows);
-            store(extra + c * kLanes, load(extra + c * kLanes) + total);
+    struct Term {
+        const float* rows;
+        float* extra;
+        Float total = Float{};
+
+        REGARD_INLINE_MEMBER void operator()(int64_t c, int i, Float key, Float slope, Float& row_sum, Float& key_sum) {
+            Float r = faded<Wide>(splat(rows[c * kRows + i]), key);
+            if (Careful) r = select(slope == 0.0f, Float{}, r);
+            const Float u = r - r * r;
+            row_sum += slope * u;
+            key_sum += slope * u;
+            total += slope * r;
         }
-    }
+        REGARD_INLINE_MEMBER void finish(int64_t c) {
+            store(extra + c * kLanes, load(extra + c * kLanes) + total);
+            total = Float{};
+        }
+    };
 
     float settle(int64_t c) const { return 4 * vector.floats()[c] * a.beta; }
     static constexpr bool kExtra = true;  // a gradient per column beside the rows' and the keys'

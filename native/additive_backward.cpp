@@ -14,10 +14,7 @@ struct Alone {
     const int64_t hidden, width, group, rows, share, shares;  // rows: of one key head; share: keys in a task
     Scratch vector, grad_query, extras, scratch;
 
-    static int64_t share_for(const Scores& a) {
-        const int64_t shares = max(1, min(ceil_div(kShares, a.batch * a.key_heads), ceil_div(a.keys, kKeys)));
-        return round_up(ceil_div(a.keys, shares), kHand);
-    }
+    static int64_t share_for(const Scores& a) { return round_up(ceil_div(a.keys, key_shares(a)), kHand); }
 
     Alone(const AdditiveBackward& a_, Crew& crew_)
         : a(a_), crew(crew_), hidden(padded(a_.width)), width(padded(a_.value_width)), group(a_.heads / a_.key_heads),
@@ -153,6 +150,7 @@ struct Alone {
 
 }  // namespace
 
+// Preconditions: additive_forward's; `out` and `lse` are its results for the same scores.
 void additive_backward(const AdditiveBackward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
     if (a.queries <= kAlone) {

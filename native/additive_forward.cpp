@@ -85,30 +85,15 @@ struct Alone {
     }
 
     void join(int64_t row) {
-        float top = -INFINITY;
-        float* states_ = states.floats() + row * stretches * state_floats;
-        for (int64_t s = 0; s < stretches; ++s) {
-            const float t = states_[s * state_floats];
-            top = t > top || t != t ? t : top;
-        }
-        double total = 0;
-        float* out = states_ + kLanes;
-        for (int64_t s = 0; s < stretches; ++s) {
-            const float* mine = states_ + s * state_floats;
-            const float factor = mine[0] == -INFINITY ? 0.0f : ::exp2f((mine[0] - top) * post.factor);
-            total += (double)mine[1] * factor;
-            for (int64_t c = 0; c < width; c += kLanes) {
-                const Float x = load(mine + kLanes + c) * factor;
-                store(out + c, s ? load(out + c) + x : x);
-            }
-        }
         const int64_t pair = row / a.queries;
-        finish_row(a, post, pair / a.heads, pair % a.heads, row % a.queries, top, total, out);
+        finish_parts(a, post, pair / a.heads, pair % a.heads, row % a.queries, states.floats() + row * stretches * state_floats, stretches,
+                     state_floats);
     }
 };
 
 }  // namespace
 
+// Preconditions: as kernels.h says of Scores; float32; beta > 0, no key bias, cap or dropout; scale is not used.
 void additive_forward(const AdditiveForward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
     if (a.queries <= kAlone) {

@@ -13,14 +13,9 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int kGroups = 8;  // row groups in a block of queries
-constexpr int64_t kQueries = kGroups * kRows;
-constexpr int64_t kKeys = 256;  // keys in a block
-constexpr int64_t kKeyVectors = kKeys / kLanes;
-constexpr int64_t kWeightRow = kKeys + kLanes;  // a row of P or dS
-constexpr int kKeyRows = kRows == 8 ? 8 : 4;    // of a register tile whose rows are keys; divides a panel
-constexpr int64_t kShares = 16;                 // tasks wanted at least
-constexpr int64_t kLocal = 1 << 16;             // numbers of a head's Q and dO, or K and V, that fit the cache beside the rest
+constexpr int64_t kQueries = kMostGroups * kRows;
+constexpr int64_t kKeyVectors = kKeyBlock / kLanes;
+constexpr int kKeyRows = kRows == 8 ? 8 : 4;  // of a register tile whose rows are keys; divides a panel
 static_assert(kLanes % kKeyRows == 0, "a vector of keys is a whole number of register tiles");
 
 template <bool Half>
@@ -39,11 +34,8 @@ struct Backward {
     int64_t group, blocks, key_blocks, shares, width, value_width, share_floats;
     Scratch grad_query, extents, scratch;
 
-    static int64_t shares_for(const DotBackward& a) {
-        return max(1, min(ceil_div(kShares, a.batch * a.key_heads), ceil_div(a.keys, kKeys)));
-    }
     static bool is_local(const DotBackward& a, int threads) {
-        return a.batch * a.key_heads >= 4 * threads && a.keys <= kKeys && max(a.keys, a.queries) * (a.width + a.value_width) <= kLocal;
+        return a.batch * a.key_heads >= 4 * threads && a.keys <= kKeyBlock && max(a.keys, a.queries) * (a.width + a.value_width) <= kLocal;
     }
 
     Backward(const DotBackward& a_, Crew& crew_)
@@ -57,12 +49,14 @@ struct Backward {
           query(a_.query, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.width, a_.queries % kRows ? kRows : 0, slots),
           grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, a_.queries % kRows ? kRows : 0,
                    slots),
-          bias(a_), post(a_), group(a_.heads / a_.key_heads), blocks(ceil_div(a_.queries, kQueries)), key_blocks(ceil_div(a_.keys, kKeys)),
-          shares(local ? 1 : shares_for(a_)), width(padded(a_.width)), value_width(padded(a_.value_width)),
-          share_floats((local ? slots : a_.batch * a_.heads) * blocks * kQueries * width), grad_query(4 * shares * share_floats),
-          extents(2 * 8 * a_.batch * a_.heads * blocks), scratch(4 * crew_.threads() * slot()) {}
+          bias(a_), post(a_), group(a_.heads / a_.key_heads), blocks(ceil_div(a_.queries, kQueries)),
+          key_blocks(ceil_div(a_.keys, kKeyBlock)), shares(local ? 1 : key_shares(a_)), width(padded(a_.width)),
+          value_width(padded(a_.value_width)), share_floats((local ? slots : a_.batch * a_.heads) * blocks * kQueries * width),
+          grad_query(4 * shares * share_floats), extents(2 * 8 * a_.batch * a_.heads * blocks), scratch(4 * crew_.threads() * slot()) {}
 
-    int64_t slot() const { return 2 * kQueries * kWeightRow + min(kKeys, round_up(a.keys, kPanel)) * (width + value_width) + 2 * kLanes; }
+    int64_t slot() const {
+        return 2 * kQueries * kWeightRow + min(kKeyBlock, round_up(a.keys, kPanel)) * (width + value_width) + 2 * kLanes;
+    }
 
     void run() {
         const int64_t rows = a.batch * a.heads * blocks;
@@ -98,9 +92,9 @@ struct Backward {
 
     struct Work {
         float *weights, *slopes;       // P and dS, [kQueries][kWeightRow]
-        float *grad_key, *grad_value;  // [kKeys][width], [kKeys][value_width]
-        Seen seen[kGroups];
-        bool any[kGroups];
+        float *grad_key, *grad_value;  // [kKeyBlock][width], [kKeyBlock][value_width]
+        Seen seen[kMostGroups];
+        bool any[kMostGroups];
     };
 
     void task(int64_t index, int worker) {
@@ -110,7 +104,7 @@ struct Backward {
         work.weights = scratch.floats() + worker * slot();
         work.slopes = work.weights + kQueries * kWeightRow;
         work.grad_key = work.slopes + kQueries * kWeightRow;
-        work.grad_value = work.grad_key + min(kKeys, round_up(a.keys, kPanel)) * width;
+        work.grad_value = work.grad_key + min(kKeyBlock, round_up(a.keys, kPanel)) * width;
         if (local) {
             key_rows.fill(pair, worker);
             if constexpr (Half) {
@@ -124,7 +118,7 @@ struct Backward {
                       share * share_floats;
         if (!local) std::memset(mine, 0, 4 * group * blocks * kQueries * width);
         for (int64_t block = share; block < key_blocks; block += shares) {
-            const int64_t begin = block * kKeys, end = min(begin + kKeys, a.keys), room = round_up(end - begin, kLanes);
+            const int64_t begin = block * kKeyBlock, end = min(begin + kKeyBlock, a.keys), room = round_up(end - begin, kLanes);
             std::memset(work.grad_key, 0, 4 * room * width);
             std::memset(work.grad_value, 0, 4 * room * value_width);
             for (int64_t g = 0; g < group; ++g) {
@@ -396,6 +390,8 @@ struct Backward {
 
 }  // namespace
 
+// Preconditions: as kernels.h says of Scores; `out` and `lse` are dot_forward's for the same scores, seed included; grad_key_bias is given
+// only with a key bias. With no queries or no keys nothing is written.
 void dot_backward(const DotBackward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries || !a.keys) return;
 #if defined(__AVX512BF16__)

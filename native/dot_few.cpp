@@ -233,26 +233,10 @@ struct Few {
             }
     }
 
-    // Joins a row's stretches in order.
     void join(int64_t index) const {
         const int64_t pair = index / rows, r = index % rows;
-        float top = -INFINITY;
-        for (int64_t part = 0; part < stretches; ++part) {
-            const float t = state(pair, part, r)[0];
-            top = t > top ? t : top;
-        }
-        float* out = state(pair, 0, r) + kLanes;
-        double total = 0;
-        for (int64_t part = 0; part < stretches; ++part) {
-            const float* s = state(pair, part, r);
-            const float factor = s[0] == -INFINITY ? 0.0f : ::exp2f((s[0] - top) * post.factor);
-            total += (double)s[1] * factor;
-            for (int64_t c = 0; c < value_width; c += kLanes) {
-                const Float mine = load(s + kLanes + c) * factor;
-                store(out + c, part ? load(out + c) + mine : mine);
-            }
-        }
-        finish_row(a, post, pair / a.key_heads, pair % a.key_heads * group + r / a.queries, r % a.queries, top, total, out);
+        finish_parts(a, post, pair / a.key_heads, pair % a.key_heads * group + r / a.queries, r % a.queries, state(pair, 0, r), stretches,
+                     rows * state_floats);
     }
 };
 

@@ -8,16 +8,13 @@
 // In bfloat16, where the machine multiplies it (VDPBF16PS), K, V and the weights are read in pairs: the weights are rounded to
 // bfloat16 before they meet V; scores and sums stay float32.
 #include "few.h"
-#include "half.h"
+#include "weighted_sum.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
-constexpr int64_t kMostGroups = 8;
-constexpr float kNear = 1 << 12;     // a block's sum up to which the maximum found before is near enough
-constexpr float kStill = 0.25f;      // a maximum that moved by less is expected to stay
-constexpr int64_t kLocal = 1 << 16;  // numbers of a head's K and V that fit the cache beside the rest
+constexpr float kNear = 1 << 12;  // a block's sum up to which the maximum found before is near enough
+constexpr float kStill = 0.25f;   // a maximum that moved by less is expected to stay
 
 template <bool Half>
 struct Forward {
@@ -209,7 +206,7 @@ struct Forward {
             if (state.steady) {
                 float decay[kRows];
                 for (int i = 0; i < kRows; ++i) decay[i] = 1;
-                return gather_all(seen, begin, pair, scores, decay, out);
+                return add_values<Half>(value, seen, begin, pair, scores, decay, out);
             }
         }
         Float best[kRows];
@@ -224,8 +221,10 @@ struct Forward {
                 continue;
             }
             for (int64_t v = 2 * p, n = seen.pick(p, v); n; n = 0) {
-                if (n == 2) part<2>(seen, begin, v, pair, key_bias, query, scores);
-                else part<1>(seen, begin, v, pair, key_bias, query, scores);
+                if (n == 2)
+                    part<2>(seen, begin, v, pair, key_bias, query, scores);
+                else
+                    part<1>(seen, begin, v, pair, key_bias, query, scores);
                 for (; n; --n, ++v)
                     for (int i = 0; i < kRows; ++i) best[i] = max(best[i], load(scores + i * kScoreRow + v * kLanes));
             }
@@ -233,10 +232,15 @@ struct Forward {
         }
         float decay[kRows];
         const Dropout dropout(a, row);
-        if (dropout) weigh<true>(state, seen, begin, first, dropout, best, scores, decay);
-        else weigh<false>(state, seen, begin, first, dropout, best, scores, decay);
-        if ((Half || seen.ragged) && touches_dirty(seen, begin, pair)) gather_apart(seen, begin, pair, scores, decay, out);
-        else gather_all(seen, begin, pair, scores, decay, out);
+        if (dropout)
+            weigh<true>(state, seen, begin, first, dropout, best, scores, decay);
+        else
+            weigh<false>(state, seen, begin, first, dropout, best, scores, decay);
+        if ((Half || seen.ragged) && hides_dirty(value, seen, begin, pair)) {
+            add_visible_values<Half>(value, seen, begin, pair, scores, decay, out);
+        } else {
+            add_values<Half>(value, seen, begin, pair, scores, decay, out);
+        }
     }
 
     // Scores become weights under the running maximum, which `best` joins. What is done once a row is done for all of them
@@ -290,59 +294,6 @@ struct Forward {
         REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i) state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[i]);
     }
-
-    void gather_all(const Seen& seen, int64_t begin, int64_t pair, const float* scores, const float* decay, float* out) const {
-        int64_t column = 0;
-        for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
-        if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
-    }
-
-    // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
-    template <int Columns>
-    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay,
-                             float* out) const {
-        const float* v = value.at(pair) + column;
-        Float acc[kRows][Columns];
-        clear(acc);
-        for (int s = 0; s < seen.count; ++s) {
-            const int64_t from = seen.segment[s].begin / kPair;  // a neighbour in a pair weighs 0
-            const int64_t to = ceil_div(seen.segment[s].end, kPair);
-            In::product(acc, weights + (from - begin / kPair), kScoreRow, 1, v + from * width, width, to - from);
-        }
-        REGARD_UNROLL(16)
-        for (int i = 0; i < kRows; ++i) {
-            REGARD_UNROLL(2)
-            for (int c = 0; c < Columns; ++c) {
-                float* o = out + i * width + column + c * kLanes;
-                store(o, load(o) * decay[i] + acc[i][c]);
-            }
-        }
-    }
-
-    bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {
-        const uint8_t* dirty = value.dirty(pair) + begin / kPanel;
-        for (int64_t p = 0; p < kPanels; ++p)
-            if (seen.panel[p] == kSome && dirty[p]) return true;
-        return false;
-    }
-
-    // Element i of a row of units.
-    static float unit(const float* units, int64_t i) {
-        if constexpr (Half) return widen(((const uint16_t*)units)[i]);
-        return units[i];
-    }
-
-    // The same row by row, reading no value that the row may not see.
-    void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
-        const float* v = value.at(pair);
-        for (int i = 0; i < kRows; ++i) {
-            for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
-            for (int s = 0; s < seen.count; ++s)
-                for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c)
-                        out[i * width + c] += unit(weights + i * kScoreRow, j - begin) * unit(v + (j / kPair * width + c), j % kPair);
-        }
-    }
 };
 
 template <bool Half>
@@ -355,6 +306,7 @@ void forward(const DotForward& a, Crew& crew) {
 
 }  // namespace
 
+// Precondition: as kernels.h says of Scores. Rows that see no key get output 0 and lse −∞.
 void dot_forward(const DotForward& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
     if (a.queries * (a.heads / a.key_heads) <= (a.keys > kFewKeys ? kFewRows : kFewest)) return dot_few(a, crew);

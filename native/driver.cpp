@@ -33,9 +33,12 @@ struct Tensor {
 
     Tensor(int64_t batch, int64_t heads, int64_t rows, int64_t columns, bool fill, bool narrow, int order = 0) {
         const int64_t gap = order == 3 ? 3 : 0, width = columns + gap;  // between rows
-        if (order == 1) strides = {nullptr, rows * heads * columns, columns, heads * columns, 1};
-        else if (order == 2) strides = {nullptr, heads * rows * columns, rows * columns, 1, rows};
-        else strides = {nullptr, heads * rows * width, rows * width, width, 1};
+        if (order == 1)
+            strides = {nullptr, rows * heads * columns, columns, heads * columns, 1};
+        else if (order == 2)
+            strides = {nullptr, heads * rows * columns, rows * columns, 1, rows};
+        else
+            strides = {nullptr, heads * rows * width, rows * width, width, 1};
         data.resize(batch * heads * rows * width - gap);
         std::normal_distribution<float> normal;
         for (float& x : data) x = fill ? normal(random_bits) : 0.0f;

@@ -4,6 +4,7 @@
 
 namespace regard::REGARD_ISA {
 
+// Preconditions: as kernels.h says of Scores; float32; beta > 0, no key bias, cap or dropout; scale is not used.
 void gaussian_forward(const DotForward& a, Crew& crew) {
     if (a.batch && a.heads && a.queries) StreamForward<Gaussian>(a, nullptr, crew).run();
 }

@@ -26,23 +26,12 @@ struct Operand {
 namespace regard::REGARD_ISA {
 namespace {
 
-template <int Rows, int Columns>
-REGARD_INLINE void multiply_pairs(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb,
-                                  int64_t depth) {
-    for (int64_t k = 0; k < depth; ++k) {
-        Float right[Columns];
-        REGARD_UNROLL(4)
-        for (int c = 0; c < Columns; ++c) right[c] = load(b + c * kLanes);
-        REGARD_UNROLL(16)
-        for (int i = 0; i < Rows; ++i) {
-            const __m512bh left = (__m512bh)_mm512_set1_epi32(((const int32_t*)a)[i * row]);
-            REGARD_UNROLL(4)
-            for (int c = 0; c < Columns; ++c) acc[i][c] = (Float)_mm512_dpbf16_ps((__m512)acc[i][c], left, (__m512bh)right[c]);
-        }
-        a += step;
-        b += ldb;
+struct PairProduct {
+    REGARD_INLINE Float broadcast(const float* a) { return (Float)_mm512_set1_epi32(*(const int32_t*)a); }
+    REGARD_INLINE Float add(Float sum, Float left, Float right) {
+        return (Float)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
     }
-}
+};
 
 REGARD_INLINE bool finite_half(const uint16_t* x, int64_t n) {
     uint16_t bad = 0;
@@ -116,7 +105,7 @@ struct Operand<true> {
     template <int Rows, int Columns>
     REGARD_INLINE void product(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb,
                                int64_t depth) {
-        multiply_pairs(acc, a, row, step, b, ldb, depth);
+        multiply<PairProduct>(acc, a, row, step, b, ldb, depth);
     }
     REGARD_INLINE void keep(float* to, Float weights) { _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh((__m512)weights)); }
 };

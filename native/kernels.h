@@ -31,6 +31,13 @@ struct Pattern {
 
 enum class Type : int { float32 = 0, bfloat16 = 1 };
 
+// What every kernel is given first. Preconditions of every kernel, for its caller to see to (src/regard/kernels/native does):
+//   - sizes are ≥ 0, width and value_width ≥ 1, key_heads ≥ 1 divides heads;
+//   - every address is valid for the shape and strides beside it, and aligned to its element; outputs overlap nothing else;
+//   - spans and pattern are not both given; each row's ranges are sorted and disjoint; a pattern's bytes are 0 or 1;
+//   - scale, cap, beta and sinks are not NaN; cap ≥ 0.
+// Strides may be anything, zero and negative included. Values may be NaN or ±∞: none reaches a row it is hidden from.
+//
 // The scores of dot-product attention: cap·tanh((scale·q·k + key_bias)/cap), over the keys the mask allows.
 struct Scores {
     int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;

@@ -35,6 +35,7 @@ float apply(const float* x, int64_t repeats, Function function) {
 
 }  // namespace
 
+// Preconditions: 1 ≤ shares, 0 ≤ repeats; for kRead, `data` holds `floats` numbers.
 void limits(const Limits& a, Crew& crew) {
     const double each = a.what == Limits::kProduct ? 2.0 * kRows * kPanel * kDepth : kNumbers;
     *a.amount =

@@ -84,6 +84,12 @@ struct Matrix {
     return (float)sum;
 }
 
+// Rows [first, first + count) of `from`, count ≤ kRows, as [column][kRows], missing rows zero: one column's broadcasts are side by side.
+[[maybe_unused]] static inline void pack_query_group(const Matrix& from, int64_t first, int64_t count, int64_t columns, float* to) {
+    for (int64_t c = 0; c < columns; ++c)
+        for (int64_t i = 0; i < kRows; ++i) to[c * kRows + i] = i < count ? from.at(first + i, c) : 0.0f;
+}
+
 // Whether every one of the n numbers is finite.
 static inline bool finite(const float* x, int64_t n) {
     Float sum{};
@@ -163,6 +169,8 @@ static bool pack_panel(const Matrix& from, int64_t first, int64_t count, int64_t
     transpose_panel(source, ld, count, columns, to);
     return clean;
 }
+
+constexpr int64_t kLocal = 1 << 16;  // numbers of one head that fit the cache beside the rest: short sequences are packed by their task
 
 enum class Layout { rows, panels, plain };
 

@@ -1,11 +1,9 @@
 // A hard choice: the first largest score of each row, or the key where the distribution function passes the row's uniform
 // number. A draw takes two passes over the scores: the running maximum and sum, then the inversion with both known.
-#include "scores.h"
+#include "score_block.h"
 
 namespace regard::REGARD_ISA {
 namespace {
-
-constexpr int64_t kScoreRow = kBlock + kLanes;
 
 struct Picker {
     const Pick& a;
@@ -36,9 +34,7 @@ struct Picker {
         const int rows = (int)min(kRows, a.queries - first);
         float* s = scratch.floats() + worker * slot();
         float* query = s + kRows * kScoreRow;
-        const Matrix q(a.query, a.type, batch, head);
-        for (int64_t k = 0; k < a.width; ++k)
-            for (int i = 0; i < kRows; ++i) query[k * kRows + i] = i < rows ? q.at(first + i, k) : 0.0f;
+        pack_query_group(Matrix(a.query, a.type, batch, head), first, rows, a.width, query);
         Row state[kRows];
         pass(
             batch, head, pair, row, first, rows, query, s, worker,
@@ -62,28 +58,12 @@ struct Picker {
         int64_t low = a.keys, high = 0;
         group.extent(low, high);
         Seen seen;
+        Float best[kRows];  // not needed here
         for (int64_t begin = low / kPanel * kPanel; begin < high; begin += kBlock) {
             if (crew.stopped(worker)) return;
             if (!group.look(begin, min(begin + kBlock, high), seen)) continue;
-            scores(seen, begin, pair, row, query, s);
+            score_block(key, post, seen, begin, pair, bias.row(row), query, s, best);
             for (int i = 0; i < rows; ++i) see(state[i], seen, begin, s + i * kScoreRow);
-        }
-    }
-
-    void scores(const Seen& seen, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
-        const float* key_bias = bias.row(row);
-        for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
-            Float acc[kRows][2];
-            clear(acc);
-            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
-            for (int i = 0; i < kRows; ++i)
-                for (int c = 0; c < 2; ++c) {
-                    Float x = acc[i][c];
-                    if (!post.plain) x = post.apply(x, key_bias ? key_bias + begin + p * kPanel + c * kLanes : nullptr);
-                    if (seen.panel[p] == kSome) x = choose(seen.bits[p][i] >> c * kLanes, x, splat(-INFINITY));
-                    store(to + i * kScoreRow + p * kPanel + c * kLanes, x);
-                }
         }
     }
 
@@ -143,6 +123,7 @@ struct Picker {
 
 }  // namespace
 
+// Preconditions: as kernels.h says of Scores; no dropout; sinks are not used; uniform numbers lie in [0, 1).
 void pick(const Pick& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries) return;
     Picker picker(a, crew);

@@ -1,14 +1,12 @@
 // Readings of dot-product attention: one more pass over the scores, weights p = 2^(s − lse) made, looked at and dropped.
 //
 // A task takes every n-th block of queries of one head, so that what is summed over rows is its own (a share).
-#include "scores.h"
+#include "score_block.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kScoreRow = kBlock + kLanes;
-constexpr int kGroups = 8;
-constexpr int64_t kQueries = kGroups * kRows;
+constexpr int64_t kQueries = kMostGroups * kRows;
 
 REGARD_INLINE float sum_of(const float* x, int64_t n) {
     Float sum{};
@@ -58,14 +56,15 @@ struct Reader {
         Seen seen;
         for (int64_t block = share; block < blocks; block += a.shares) {
             const int64_t first = block * kQueries, count = min(kQueries, a.queries - first);
-            pack_queries(batch, head, first, count, query);
-            Group group[kGroups];
+            Group group[kMostGroups];
             Row state[kQueries];
             int64_t low = a.keys, high = 0;
             const int used = (int)ceil_div(count, kRows);
             for (int g = 0; g < used; ++g) {
                 group[g] = Group(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
                 group[g].extent(low, high);
+                pack_query_group(Matrix(a.query, a.type, batch, head), first + g * kRows, group[g].rows, a.width,
+                                 query + g * kRows * a.width);
             }
             for (int64_t i = 0; a.top && i < count * a.top; ++i) {
                 a.top_weights[(row * a.queries + first) * a.top + i] = 0;
@@ -88,38 +87,10 @@ struct Reader {
         }
     }
 
-    void pack_queries(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
-        const Matrix q(a.query, a.type, batch, head);
-        for (int64_t i = 0; i < round_up(count, kRows); ++i)
-            for (int64_t k = 0; k < a.width; ++k) to[(i / kRows * a.width + k) * kRows + i % kRows] = i < count ? q.at(first + i, k) : 0.0f;
-    }
-
-    // Scores of one row group, in stored units, −∞ where hidden; and the largest of each row.
+    // Scores of one row group, and the largest of each row.
     void scores(Row* state, const Seen& seen, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
         Float best[kRows];
-        for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
-        const float* key_bias = bias.row(row);
-        for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
-            Float acc[kRows][2];
-            clear(acc);
-            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
-            if (!post.plain) {
-                const float* b = key_bias ? key_bias + begin + p * kPanel : nullptr;
-                for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
-            }
-            if (seen.panel[p] == kSome) {
-                for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(seen.bits[p][i] >> c * kLanes, acc[i][c], splat(-INFINITY));
-            }
-            REGARD_UNROLL(16)
-            for (int i = 0; i < kRows; ++i) {
-                store(to + i * kScoreRow + p * kPanel, acc[i][0]);
-                store(to + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
-                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
-            }
-        }
+        score_block(key, post, seen, begin, pair, bias.row(row), query, to, best);
         for (int i = 0; i < kRows; ++i) {
             const float top = horizontal_max(best[i]);
             if (top > state[i].best) state[i].best = top;
@@ -273,6 +244,9 @@ struct Reader {
 
 }  // namespace
 
+// Preconditions: as kernels.h says of Scores; no dropout; `lse` is dot_forward's for the same scores; 1 ≤ shares; `rows`, where asked for,
+// is zeroed; at_keys and chosen lie in [0, keys) and [0, queries); top ≥ 1 where top_weights is given, 0 otherwise; distance has a bin for
+// every offset (side = bin of max(queries, keys)). With no queries or no keys nothing is written.
 void read(const Read& a, Crew& crew) {
     if (!a.batch || !a.heads || !a.queries || !a.keys) return;
     Reader reader(a, crew);

@@ -8,8 +8,14 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr float kLog2e = 1.4426950408889634f;
-constexpr double kLn2 = 0.6931471805599453;
+// A backward kernel's task owns every n-th block of kKeyBlock keys of one key head, n = key_shares(a): by shape alone, so that the number
+// of threads changes nothing.
+constexpr int64_t kKeyBlock = 256;
+constexpr int64_t kWeightRow = kKeyBlock + kLanes;  // a row of P or dS, off the power of two that would collide in the cache
+REGARD_INLINE int64_t key_shares(const Scores& a) {
+    constexpr int64_t kLeastTasks = 16;
+    return max(1, min(ceil_div(kLeastTasks, a.batch * a.key_heads), ceil_div(a.keys, kKeyBlock)));
+}
 
 struct Post {
     bool plain;  // the score is raw·factor: one multiply, folded into the exponential's subtraction
@@ -96,7 +102,7 @@ struct Bias {
     double peak = top == -INFINITY ? -INFINITY : (double)top * post.factor;  // base 2
     double share = 1;                                                        // of the sum so far once the sink has joined
     if (a.sinks) {
-        const double sink = (double)a.sinks[head] * 1.4426950408889634;
+        const double sink = (double)a.sinks[head] * kLog2eDouble;
         const double higher = sink > peak ? sink : peak;
         if (higher != -INFINITY) {
             share = ::exp2(peak - higher);
@@ -107,6 +113,30 @@ struct Bias {
     const bool empty = peak == -INFINITY && total == 0;
     store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(share / (total * a.kept)), out);
     a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
+}
+
+// The end of a row whose keys were split into `count` parts, `stride` floats apart, each [maximum, sum, (padding to kLanes), output]: they
+// are joined in order, in the first one's output.
+[[maybe_unused]] static void finish_parts(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float* parts,
+                                          int64_t count, int64_t stride) {
+    const int64_t width = padded(a.value_width);
+    float top = -INFINITY;
+    for (int64_t p = 0; p < count; ++p) {
+        const float t = parts[p * stride];
+        top = t > top || t != t ? t : top;
+    }
+    double total = 0;
+    float* out = parts + kLanes;
+    for (int64_t p = 0; p < count; ++p) {
+        const float* part = parts + p * stride;
+        const float factor = part[0] == -INFINITY ? 0.0f : ::exp2f((part[0] - top) * post.factor);
+        total += (double)part[1] * factor;
+        for (int64_t c = 0; c < width; c += kLanes) {
+            const Float x = load(part + kLanes + c) * factor;
+            store(out + c, p ? load(out + c) + x : x);
+        }
+    }
+    finish_row(a, post, batch, head, row, top, total, out);
 }
 
 }  // namespace

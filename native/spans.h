@@ -8,6 +8,8 @@ namespace {
 constexpr int64_t kBlock = 512;  // keys taken at a time: their scores for a group of rows stay in the first-level cache
 constexpr int64_t kPanels = kBlock / kPanel;
 constexpr int64_t kVectors = kBlock / kLanes;
+constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
+constexpr int kMostGroups = 8;                  // groups of kRows queries in a task
 
 // Keys [begin, end), each seen by some row.
 struct Segment {

@@ -11,10 +11,8 @@
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kKeys = 256;  // keys in a block
-constexpr int64_t kKeyPanels = kKeys / kPanel;
-constexpr int64_t kSlopeRow = kKeys + kLanes;  // a row of P or dS
-constexpr int64_t kShares = 16;                // tasks wanted at least
+constexpr int64_t kKeyPanels = kKeyBlock / kPanel;
+
 template <class Rule>
 struct StreamBackward {
     const DotBackward& a;
@@ -25,21 +23,17 @@ struct StreamBackward {
     float* grad_vector;  // (hidden,), or null
     Scratch grad_query, extras, scratch;
 
-    static int64_t shares_for(const DotBackward& a) {
-        return max(1, min(ceil_div(kShares, a.batch * a.key_heads), ceil_div(a.keys, kKeys)));
-    }
-
     StreamBackward(const DotBackward& a_, const float* vector, float* grad_vector_, Crew& crew_)
         : a(a_), crew(crew_), rule(a_, vector), value(a_.value, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.value_width),
           grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, kRows), hidden(a_.width),
-          group(a_.heads / a_.key_heads), row_groups(ceil_div(a_.queries, kRows)), key_blocks(ceil_div(a_.keys, kKeys)),
-          shares(shares_for(a_)), share_floats(a_.batch * a_.heads * row_groups * kRows * hidden), grad_vector(grad_vector_),
+          group(a_.heads / a_.key_heads), row_groups(ceil_div(a_.queries, kRows)), key_blocks(ceil_div(a_.keys, kKeyBlock)),
+          shares(key_shares(a_)), share_floats(a_.batch * a_.heads * row_groups * kRows * hidden), grad_vector(grad_vector_),
           grad_query(4 * shares * share_floats), extras(Rule::kExtra ? 8 * a_.batch * a_.key_heads * shares * (hidden + 1) : 0),
           scratch(4 * crew_.threads() * slot()) {}
 
     // Rows, P, dS, dK and dV of a block, the rule's own gradient.
     int64_t slot() const {
-        return round_up(rule.row_floats(), kLanes) + 2 * kRows * kSlopeRow + kKeys * (hidden + a.value_width) + (hidden + 1) * kLanes;
+        return round_up(rule.row_floats(), kLanes) + 2 * kRows * kWeightRow + kKeyBlock * (hidden + a.value_width) + (hidden + 1) * kLanes;
     }
 
     void run() {
@@ -68,17 +62,17 @@ struct StreamBackward {
         const int64_t pair = index / shares, share = index % shares, batch = pair / a.key_heads, first_head = pair % a.key_heads * group;
         float* rows = scratch.floats() + worker * slot();
         float* weights = rows + round_up(rule.row_floats(), kLanes);
-        float* slopes = weights + kRows * kSlopeRow;
-        float* grad_key = slopes + kRows * kSlopeRow;       // [panel][column][kPanel]
-        float* grad_value = grad_key + kKeys * hidden;      // the same
-        float* extra = grad_value + kKeys * a.value_width;  // [column][kLanes], and Σ dS
+        float* slopes = weights + kRows * kWeightRow;
+        float* grad_key = slopes + kRows * kWeightRow;          // [panel][column][kPanel]
+        float* grad_value = grad_key + kKeyBlock * hidden;      // the same
+        float* extra = grad_value + kKeyBlock * a.value_width;  // [column][kLanes], and Σ dS
         float* mine = grad_query.floats() + share * share_floats;
         double* extra_sum = (double*)extras.data + index * (hidden + 1);
         for (int64_t c = 0; Rule::kExtra && c <= hidden; ++c) extra_sum[c] = 0;
         std::memset(mine + (batch * a.heads + first_head) * row_groups * kRows * hidden, 0, 4 * group * row_groups * kRows * hidden);
         for (int64_t block = share; block < key_blocks; block += shares) {
-            const int64_t begin = block * kKeys, end = min(begin + kKeys, a.keys);
-            std::memset(grad_key, 0, 4 * kKeys * (hidden + a.value_width));
+            const int64_t begin = block * kKeyBlock, end = min(begin + kKeyBlock, a.keys);
+            std::memset(grad_key, 0, 4 * kKeyBlock * (hidden + a.value_width));
             for (int64_t g = 0; g < group * row_groups; ++g) {
                 if (Rule::kExtra && g % 16 == 0) drain(extra, extra_sum, g == 0);
                 const int64_t head = first_head + g / row_groups, first = g % row_groups * kRows, row = batch * a.heads + head;
@@ -91,10 +85,10 @@ struct StreamBackward {
                 float* grad_rows = mine + (row * row_groups + first / kRows) * kRows * hidden;
                 gather(seen, row, first, weights, grad_value, careful);
                 if (careful)
-                    rule.template pull<true>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kSlopeRow, grad_rows, grad_key,
+                    rule.template pull<true>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kWeightRow, grad_rows, grad_key,
                                              extra);
                 else
-                    rule.template pull<false>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kSlopeRow, grad_rows, grad_key,
+                    rule.template pull<false>(pair, begin / kPanel, seen.panel, kKeyPanels, rows, slopes, kWeightRow, grad_rows, grad_key,
                                               extra);
                 if (crew.stopped(worker)) return;
             }
@@ -132,16 +126,16 @@ struct StreamBackward {
                 for (int c = 0; c < 2; ++c) {
                     acc[i][c] = exp2(acc[i][c] * rule.factor - shift[i]);
                     if (seen.panel[p] == kSome) acc[i][c] = choose(bits[i] >> c * kLanes, acc[i][c], Float{});
-                    store(weights + i * kSlopeRow + p * kPanel + c * kLanes, acc[i][c]);
+                    store(weights + i * kWeightRow + p * kPanel + c * kLanes, acc[i][c]);
                 }
             clear(acc);
             multiply(acc, o, grad_out.width, 1, value.panel(pair, begin / kPanel + p), kPanel, a.value_width);
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < 2; ++c) {
-                    Float slope = load(weights + i * kSlopeRow + p * kPanel + c * kLanes) * (acc[i][c] - delta[i]);
+                    Float slope = load(weights + i * kWeightRow + p * kPanel + c * kLanes) * (acc[i][c] - delta[i]);
                     if (seen.panel[p] == kSome) slope = choose(bits[i] >> c * kLanes, slope, Float{});
                     if (shift[i] == INFINITY) slope = Float{};
-                    store(slopes + i * kSlopeRow + p * kPanel + c * kLanes, slope);
+                    store(slopes + i * kWeightRow + p * kPanel + c * kLanes, slope);
                     all += slope;
                 }
         }
@@ -155,7 +149,7 @@ struct StreamBackward {
             if (seen.panel[p] == kNone) continue;
             Float w[kRows][2];
             for (int i = 0; i < kRows; ++i)
-                for (int c = 0; c < 2; ++c) w[i][c] = load(weights + i * kSlopeRow + p * kPanel + c * kLanes);
+                for (int c = 0; c < 2; ++c) w[i][c] = load(weights + i * kWeightRow + p * kPanel + c * kLanes);
             for (int64_t c = 0; c < a.value_width; ++c) {
                 float* to = grad_value + (p * a.value_width + c) * kPanel;
                 Float sum[2] = {load(to), load(to + kLanes)};

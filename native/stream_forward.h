@@ -7,13 +7,12 @@
 // `factor`, above zero, that brings a raw score to base 2.
 #pragma once
 #include "scores.h"
+#include "weighted_sum.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
 constexpr int64_t kNarrow = 8;  // values up to this wide are summed in the lanes
-constexpr int64_t kScoreRow = kBlock + kLanes;
-constexpr int64_t kMostGroups = 8;
 
 template <class Rule>
 struct StreamForward {
@@ -141,17 +140,15 @@ struct StreamForward {
         float decay[kRows];
         score(seen, begin, pair, rows, scores, best);
         weigh(state, seen, best, scores, decay);
-        const bool careful = touches_dirty(seen, begin, pair);
+        const bool careful = hides_dirty(value, seen, begin, pair);
         if (narrow) {
             int64_t column = 0;
             for (; column + 4 <= a.value_width; column += 4) gather_lanes<4>(seen, begin, pair, column, careful, scores, decay, out);
             for (; column < a.value_width; ++column) gather_lanes<1>(seen, begin, pair, column, careful, scores, decay, out);
         } else if (careful) {
-            gather_apart(seen, begin, pair, scores, decay, out);
+            add_visible_values<false>(value, seen, begin, pair, scores, decay, out);
         } else {
-            int64_t column = 0;
-            for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
-            if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
+            add_values<false>(value, seen, begin, pair, scores, decay, out);
         }
     }
 
@@ -182,46 +179,6 @@ struct StreamForward {
                 float* o = out + i * width + (column + k) * kLanes;
                 store(o, load(o) * decay[i] + (acc[0][k] + acc[1][k]));
             }
-        }
-    }
-
-    // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
-    template <int Columns>
-    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay,
-                             float* out) const {
-        const float* v = value.at(pair) + column;
-        Float acc[kRows][Columns];
-        clear(acc);
-        for (int s = 0; s < seen.count; ++s) {
-            const int64_t from = seen.segment[s].begin, to = seen.segment[s].end;
-            multiply(acc, weights + (from - begin), kScoreRow, 1, v + from * width, width, to - from);
-        }
-        REGARD_UNROLL(16)
-        for (int i = 0; i < kRows; ++i) {
-            REGARD_UNROLL(2)
-            for (int c = 0; c < Columns; ++c) {
-                float* o = out + i * width + column + c * kLanes;
-                store(o, load(o) * decay[i] + acc[i][c]);
-            }
-        }
-    }
-
-    bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {
-        const uint8_t* dirty = value.dirty(pair) + begin / kPanel;
-        for (int64_t p = 0; p < kPanels; ++p)
-            if (seen.panel[p] == kSome && dirty[p]) return true;
-        return false;
-    }
-
-    // The same row by row, reading no value that the row may not see.
-    void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
-        const float* v = value.at(pair);
-        for (int i = 0; i < kRows; ++i) {
-            for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
-            for (int s = 0; s < seen.count; ++s)
-                for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c)
-                        out[i * width + c] += weights[i * kScoreRow + j - begin] * v[j * width + c];
         }
     }
 

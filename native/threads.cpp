@@ -192,8 +192,10 @@ void Crew::run(int64_t tasks, void (*body)(void*, int64_t, int), void* context) 
     if (helpers > 0) {
         Pool* shared = the_pool();
         if (shared->busy.try_lock()) {
-            if (parallel) parallel(take_part, &job, unsigned(threads_), 0);  // always as many: a team that changes its size starts threads
-            else shared->run(job, helpers);
+            if (parallel)
+                parallel(take_part, &job, unsigned(threads_), 0);  // always as many: a team that changes its size starts threads
+            else
+                shared->run(job, helpers);
             shared->busy.unlock();
             return;
         }

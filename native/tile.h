@@ -30,8 +30,14 @@ struct Scratch {
     float* floats() const { return (float*)data; }
 };
 
+// How one product of the register tile is made: of float32 here, of pairs of bfloat16 in half.h.
+struct FloatProduct {
+    REGARD_INLINE Float broadcast(const float* a) { return splat(*a); }
+    REGARD_INLINE Float add(Float sum, Float left, Float right) { return sum + left * right; }
+};
+
 // acc[i][c] += Σ_k a[i·row + k·step] · b[k·ldb + c·kLanes ...]
-template <int Rows, int Columns>
+template <class Product = FloatProduct, int Rows, int Columns>
 REGARD_INLINE void multiply(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb,
                             int64_t depth) {
     for (int64_t k = 0; k < depth; ++k) {
@@ -40,9 +46,9 @@ REGARD_INLINE void multiply(Float (&acc)[Rows][Columns], const float* a, int64_t
         for (int c = 0; c < Columns; ++c) right[c] = load(b + c * kLanes);
         REGARD_UNROLL(16)
         for (int i = 0; i < Rows; ++i) {
-            const Float left = splat(a[i * row]);
+            const Float left = Product::broadcast(a + i * row);
             REGARD_UNROLL(4)
-            for (int c = 0; c < Columns; ++c) acc[i][c] += left * right[c];
+            for (int c = 0; c < Columns; ++c) acc[i][c] = Product::add(acc[i][c], left, right[c]);
         }
         a += step;
         b += ldb;

@@ -166,6 +166,16 @@ REGARD_INLINE float horizontal_max(Float v) {
     return v[0];
 }
 
+constexpr double kLog2eDouble = 1.4426950408889634;
+constexpr float kLog2e = (float)kLog2eDouble;
+constexpr double kLn2 = 0.6931471805599453;
+
+// Adding kRound rounds |x| < 2^22 to the nearest integer n, which is then in the low bits of the sum: sum's bits − kRoundBits = n.
+constexpr float kRound = 12582912.0f;  // 1.5·2^23
+constexpr int32_t kRoundBits = 0x4B400000;
+// The bits of 2^n, −127 ≤ n < 128, for `sum` = n + kRound; n = −127 gives 0.0.
+REGARD_INLINE Float power_of_two(Float sum) { return (Float)(((Int)sum - (kRoundBits - 127)) << 23); }
+
 // 2^r for r in [−½, ½], relative error 1.5e-7: a degree-5 minimax polynomial.
 REGARD_INLINE Float exp2_near(Float r) {
     Float p = splat(0.0013276471979026833f);
@@ -183,14 +193,15 @@ REGARD_INLINE Float exp2(Float x) {
     // In place: on Zen 4 these two wait for the old contents of the register they write, which may be another 2^x at its end.
     Float n = x, r = x;
     __asm__("vrndscaleps $8, %0, %0" : "+v"(n));  // to the nearest integer, no exceptions
-    if (Finite) r -= n;
-    else __asm__("vreduceps $8, %0, %0" : "+v"(r));
+    if (Finite)
+        r -= n;
+    else
+        __asm__("vreduceps $8, %0, %0" : "+v"(r));
     return (Float)_mm512_scalef_ps((__m512)exp2_near(r), (__m512)n);
 #else
     x = max(splat(-127.0f), x);
-    const Float shifted = x + 12582912.0f;                        // 1.5·2^23: the integer lands in the low bits
-    const Int power = ((Int)shifted - (0x4B400000 - 127)) << 23;  // n = −127 gives the bits of 0.0
-    return exp2_near(x - (shifted - 12582912.0f)) * (Float)power;
+    const Float sum = x + kRound;
+    return exp2_near(x - (sum - kRound)) * power_of_two(sum);
 #endif
 }
 
@@ -205,7 +216,7 @@ REGARD_INLINE Float tanh(Float x) {
     p = p * y + 0.1333149128850112f;
     p = p * y - 0.33333283925364304f;
     const Float near = a + a * y * p;
-    const Float far = 1.0f - 2.0f / (1.0f + exp2((a < 20.0f ? a : splat(20.0f)) * 2.885390081777927f));
+    const Float far = 1.0f - 2.0f / (1.0f + exp2((a < 20.0f ? a : splat(20.0f)) * (2 * kLog2e)));
     Float t = select(a < 0.625f, near, far);
     t = select(x == x, t, x);  // NaN stays NaN
     return (Float)((Int)t | sign);
