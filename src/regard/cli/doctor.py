@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-PARTS = {
+EXTRAS = {
     "text": ("tokenizers",),
     "train": ("accelerate", "sacrebleu"),
     "regression": ("sklearn",),
@@ -21,12 +21,12 @@ PARTS = {
 
 
 def examine() -> dict[str, Any]:
-    """Everything the doctor prints, as plain data."""
+    """Return everything `regard doctor` prints, as plain data."""
     import torch
 
     import regard
     from regard.kernels import KERNELS
-    from regard.kernels.native import instruction_set
+    from regard.kernels.native import instruction_set, missing_reason
 
     q = torch.randn(1, 8, 1024, 64)
     kernels = {}
@@ -43,33 +43,37 @@ def examine() -> dict[str, Any]:
         "machine": f"{platform.machine()}, {platform.system()}",
         "threads": torch.get_num_threads(),
         "instruction_set": instruction_set(),
+        "compiled_kernels_missing": missing_reason(),
         "devices": ["cpu", *(name for name in ("cuda", "mps") if getattr(torch, name).is_available())],
         "kernels": kernels,
         "picked": regard.explain(q, q, q, mask=regard.causal()).kernel,
-        "extras": {part: all(importlib.util.find_spec(module) for module in modules) for part, modules in PARTS.items()},
+        "extras": {extra: all(importlib.util.find_spec(module) for module in modules) for extra, modules in EXTRAS.items()},
     }
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
-    """Say what this installation can do: versions, threads, instruction set, kernels, extras."""
-    found = examine()
+    """Show what this installation can do: versions, threads, instruction set, kernels, extras."""
+    report = examine()
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(report, indent=2, ensure_ascii=False))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False)
-    console.print(f"regard {found['regard']} · torch {found['torch']} · Python {found['python']} · {found['machine']}")
-    compiled = (
-        found["instruction_set"] or "none: installed without a C++ compiler, so tiles run in plain torch (reinstall with one to speed up)"
-    )
-    console.print(f"threads {found['threads']} · devices {', '.join(found['devices'])} · compiled kernels {compiled}")
+    console.print(f"regard {report['regard']} · torch {report['torch']} · Python {report['python']} · {report['machine']}")
+    console.print(f"threads {report['threads']} · devices {', '.join(report['devices'])}")
+    missing = report["compiled_kernels_missing"]
+    console.print(f"compiled kernels: {report['instruction_set'] if missing is None else f'[red]{escape(missing)}[/]'}")
+    if missing is not None:
+        console.print("  attention runs on plain torch, slower; with a C++ compiler installed, reinstall regard:")
+        console.print("  pip install --force-reinstall --no-deps --no-cache-dir regard  (or the folder it was installed from)")
     table = Table("kernel", "", "causal attention, 8 heads, 1,024 tokens, 64 wide, float32", box=None, pad_edge=False)
-    for name, kernel in found["kernels"].items():
+    for name, kernel in report["kernels"].items():
         mark = "[green]✓[/]" if kernel["available"] else "[red]✗[/]"
-        table.add_row(f"[bold]{name}[/]" if name == found["picked"] else name, mark, kernel["why"])
+        table.add_row(f"[bold]{name}[/]" if name == report["picked"] else name, mark, kernel["why"])
     console.print(table)
-    missing = [part for part, there in found["extras"].items() if not there]
-    there = [part for part, present in found["extras"].items() if present]
-    console.print(f"extras  {', '.join(there) or 'none'}" + (f" · not installed: {', '.join(missing)}" if missing else ""))
+    installed = [extra for extra, present in report["extras"].items() if present]
+    absent = [extra for extra, present in report["extras"].items() if not present]
+    console.print(f"extras  {', '.join(installed) or 'none'}" + (f" · not installed: {', '.join(absent)}" if absent else ""))
