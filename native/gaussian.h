@@ -1,4 +1,4 @@
-// The Gaussian score −½‖q − k‖² of a tile of queries and keys, and its gradient. The difference is taken pair by pair:
+// The Gaussian score −½‖q − k‖² of a tile of queries and keys, and its gradient. The difference is computed pair by pair:
 // expanding the square would cancel.
 #pragma once
 #include "pair_gradients.h"
@@ -21,14 +21,14 @@ struct Gaussian {
     void task(int64_t) {}
 
     int64_t row_floats() const { return round_up(hidden * kRows, kLanes); }
-    bool take(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
+    bool load_rows(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
         const Matrix q(a.query, a.type, batch, head);
         for (int64_t i = hidden * kRows; i < row_floats(); ++i) to[i] = 0;
         pack_query_group(q, first, count, hidden, to);
-        return finite(to, row_floats());
+        return all_finite(to, row_floats());
     }
 
-    void tile(Float (&acc)[kRows][2], int64_t pair, int64_t panel, const float* rows) const {
+    void add_scores(Float (&acc)[kRows][2], int64_t pair, int64_t panel, const float* rows) const {
         const float* k = key.panel(pair, panel);
         for (int64_t c = 0; c < hidden; ++c) {
             const Float right[2] = {load(k + c * kPanel), load(k + c * kPanel + kLanes)};
@@ -46,9 +46,9 @@ struct Gaussian {
 
     // dq_c += Σ_j dS·(k − q)   dk_c −= Σ_i dS·(k − q)
     template <bool Careful>
-    void pull(int64_t pair, int64_t first_panel, const uint8_t* seen, int64_t panels, const float* rows, const float* slopes, int64_t ld,
-              float* grad_rows, float* grad_keys, float*) const {
-        add_pair_gradients(seen, panels, hidden, key.panel(pair, first_panel), slopes, ld, grad_rows, grad_keys, Term<Careful>{rows});
+    void add_gradients(int64_t pair, int64_t first_panel, const uint8_t* visible, int64_t panels, const float* rows, const float* slopes,
+                       int64_t ld, float* grad_rows, float* grad_keys, float*) const {
+        add_pair_gradients(visible, panels, hidden, key.panel(pair, first_panel), slopes, ld, grad_rows, grad_keys, Term<Careful>{rows});
     }
 
     template <bool Careful>
@@ -64,8 +64,8 @@ struct Gaussian {
         void finish(int64_t) const {}
     };
 
-    float settle(int64_t) const { return a.beta; }
-    static constexpr bool kExtra = false;
+    float gradient_factor(int64_t) const { return a.beta; }
+    static constexpr bool kHasVector = false;
 };
 
 }  // namespace

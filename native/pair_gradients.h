@@ -1,6 +1,6 @@
 // The gradients of scores that are sums over columns of a function of (q_c, k_c): what the additive and the Gaussian score share.
 #pragma once
-#include "across.h"
+#include "lane_sums.h"
 #include "pack.h"
 
 namespace regard::REGARD_ISA {
@@ -27,7 +27,7 @@ REGARD_INLINE void add_pair_gradients(const uint8_t* visible, int64_t panels, in
                 store(grad_keys + column + half * kLanes, key_sum);
             }
         }
-        add_across(row_sums, grad_rows + c * kRows);
+        add_lane_sums(row_sums, grad_rows + c * kRows);
         term.finish(c);
     }
 }

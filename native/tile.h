@@ -21,10 +21,10 @@ REGARD_INLINE int64_t padded(int64_t columns) { return round_up(columns, kLanes)
 
 // Memory for one call. Cache-line aligned.
 struct Scratch {
-    const Piece piece;
+    const Allocation allocation;
     char* const data;
-    explicit Scratch(int64_t bytes) : piece(borrow((size_t)bytes)), data((char*)piece.data) {}
-    ~Scratch() { give_back(piece); }
+    explicit Scratch(int64_t bytes) : allocation(allocate_scratch((size_t)bytes)), data((char*)allocation.data) {}
+    ~Scratch() { release_scratch(allocation); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     float* floats() const { return (float*)data; }

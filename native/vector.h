@@ -111,17 +111,19 @@ REGARD_INLINE Float choose(uint32_t bits, Float a, Float b) {
 }
 
 // bfloat16 is the upper half of a float32.
-typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
-typedef uint16_t LooseHalves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+typedef uint16_t Bfloat16Vector __attribute__((vector_size(2 * kLanes)));
+typedef uint16_t LooseBfloat16Vector __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
 
-REGARD_INLINE Float load_wide(const uint16_t* p) { return (Float)(__builtin_convertvector(*(const LooseHalves*)p, UInt) << 16); }
+REGARD_INLINE Float load_bfloat16(const uint16_t* p) {
+    return (Float)(__builtin_convertvector(*(const LooseBfloat16Vector*)p, UInt) << 16);
+}
 
 // To the nearest bfloat16, ties to even; NaN stays NaN.
-REGARD_INLINE Halves narrow(Float v) {
+REGARD_INLINE Bfloat16Vector narrow(Float v) {
     const UInt bits = (UInt)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, quiet = (bits >> 16) | 0x40;
-    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Halves);
+    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Bfloat16Vector);
 }
-REGARD_INLINE void store_narrow(uint16_t* p, Float v) { *(LooseHalves*)p = narrow(v); }
+REGARD_INLINE void store_bfloat16(uint16_t* p, Float v) { *(LooseBfloat16Vector*)p = narrow(v); }
 
 // The second operand when either is NaN, as the x86 instruction does.
 REGARD_INLINE Float max(Float a, Float b) {
@@ -186,7 +188,7 @@ REGARD_INLINE Float exp2_near(Float r) {
     return p * r + 1.0000000716546822f;
 }
 
-// 2^x for x below 127; zero below −127, NaN for NaN. Of −∞, zero, or NaN if it was said to be Finite, which is quicker.
+// 2^x for x below 127; zero below −127, NaN for NaN. Of −∞: zero, or NaN with Finite = true, which is faster.
 template <bool Finite = false>
 REGARD_INLINE Float exp2(Float x) {
 #if defined(__AVX512F__)
