@@ -8,24 +8,36 @@
 namespace regard {
 
 #if defined(__x86_64__)
-namespace baseline { extern const Kernels table; }
-namespace avx2 { extern const Kernels table; }
-namespace avx512 { extern const Kernels table; }
-namespace avx512_bf16 { extern const Kernels table; }
+namespace baseline {
+extern const Kernels table;
+}
+namespace avx2 {
+extern const Kernels table;
+}
+namespace avx512 {
+extern const Kernels table;
+}
+namespace avx512_bf16 {
+extern const Kernels table;
+}
 #elif defined(__aarch64__)
-namespace neon { extern const Kernels table; }
+namespace neon {
+extern const Kernels table;
+}
 #else
-namespace baseline { extern const Kernels table; }
+namespace baseline {
+extern const Kernels table;
+}
 #endif
 
 namespace {
 
-struct Found {
+struct InstructionSets {
     const Kernels* tables[8] = {};
     const char* names[8] = {};
     int count = 0;
 
-    Found() {
+    InstructionSets() {
 #if defined(__x86_64__)
         __builtin_cpu_init();
         add(baseline::table);
@@ -48,37 +60,37 @@ struct Found {
         names[count++] = table.name;
     }
 
-    const Kernels* named(const char* name) const {
+    const Kernels* find(const char* name) const {
         for (int i = 0; i < count; ++i)
             if (!std::strcmp(names[i], name)) return tables[i];
         return nullptr;
     }
 };
 
-const Found& found() {
-    static const Found once;
+const InstructionSets& instruction_sets() {
+    static const InstructionSets once;
     return once;
 }
 
-std::atomic<const Kernels*> chosen{nullptr};
+std::atomic<const Kernels*> active{nullptr};
 
 }  // namespace
 
-const char* const* available() { return found().names; }
+const char* const* available_instruction_sets() { return instruction_sets().names; }
 
 bool force(const char* name) {
-    const Kernels* table = name ? found().named(name) : nullptr;
+    const Kernels* table = name ? instruction_sets().find(name) : nullptr;
     if (name && !table) return false;
-    chosen = table;
+    active = table;
     return true;
 }
 
 const Kernels& kernels() {
-    if (const Kernels* table = chosen.load(std::memory_order_relaxed)) return *table;
-    const char* wish = std::getenv("REGARD_ISA");
-    const Kernels* table = wish ? found().named(wish) : nullptr;
-    if (!table) table = found().tables[found().count - 1];
-    chosen = table;
+    if (const Kernels* table = active.load(std::memory_order_relaxed)) return *table;
+    const char* name = std::getenv("REGARD_ISA");
+    const Kernels* table = name ? instruction_sets().find(name) : nullptr;
+    if (!table) table = instruction_sets().tables[instruction_sets().count - 1];
+    active = table;
     return *table;
 }
 

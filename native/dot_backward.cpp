@@ -2,80 +2,80 @@
 //
 //   dV += Pᵀ dO    dP = dO Vᵀ    dS = P ∘ (dP − D)    dQ += dS K    dK += dSᵀ Q,    D = Σ dO∘O − dlse
 //
-// A task owns every c-th block of keys of one key head: dK and dV of its keys are its own, and its share of dQ is kept
-// apart and added up in order afterwards. The number of shares follows from the shape alone, so threads change nothing.
-// Short sequences, many of them: a task packs the one head it works on, and everything stays in the cache.
+// A task owns every c-th block of keys of one key head: dK and dV of its keys are its own, and its share of dQ is
+// summed separately and added in order afterwards. The number of shares depends on the shape alone, so the result does not depend on the
+// number of threads.
+// With many short sequences a task packs only the head it works on, which then stays in the cache.
 //
 // In bfloat16, where the machine multiplies it (VDPBF16PS), scores and dP are made from the tensors as they are; P and dS stay float32.
-#include "half.h"
+#include "bfloat16.h"
 #include "scores.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int kGroups = 8;                       // row groups in a block of queries
-constexpr int64_t kQueries = kGroups * kRows;
-constexpr int64_t kKeys = 256;                   // keys in a block
-constexpr int64_t kKeyVectors = kKeys / kLanes;
-constexpr int64_t kWeightRow = kKeys + kLanes;   // a row of P or dS
-constexpr int kKeyRows = kRows == 8 ? 8 : 4;     // of a register tile whose rows are keys; divides a panel
-constexpr int64_t kShares = 16;                  // tasks wanted at least
-constexpr int64_t kLocal = 1 << 16;              // numbers of a head's Q and dO, or K and V, that fit the cache beside the rest
+constexpr int64_t kQueries = kMaxGroups * kRows;
+constexpr int64_t kKeyVectors = kKeyBlock / kLanes;
+constexpr int kKeyRows = kRows == 8 ? 8 : 4;  // of a register tile whose rows are keys; divides a panel
 static_assert(kLanes % kKeyRows == 0, "a vector of keys is a whole number of register tiles");
 
-template <bool Half>
+template <bool Bf16>
 struct Backward {
-    using In = Operand<Half>;
-    using Packed = typename In::Packed;
+    using Operands = Operand<Bf16>;
+    using Packed = typename Operands::Packed;
     const DotBackward& a;
-    Crew& crew;
-    const bool local;                          // a task packs what it reads, and sums its own dQ
-    const int64_t slots;                       // held at a time, or 0: all
-    Packed key_panels, value_panels;           // the right-hand sides of scores and dP
-    Packed query_units, grad_units;            // and their left-hand sides, where they are not float32
+    ThreadTeam& team;
+    const bool local;                 // a task packs what it reads, and sums its own dQ
+    const int64_t slots;              // heads packed at a time, or 0: all
+    Packed key_panels, value_panels;  // the right-hand sides of scores and dP
+    Packed query_units, grad_units;   // and their left-hand sides, where they are not float32
     Pack key_rows, query, grad_out;
     Bias bias;
-    Post post;
+    ScoreTransform transform;
     int64_t group, blocks, key_blocks, shares, width, value_width, share_floats;
     Scratch grad_query, extents, scratch;
 
-    static int64_t shares_for(const DotBackward& a) {
-        return max(1, min(ceil_div(kShares, a.batch * a.key_heads), ceil_div(a.keys, kKeys)));
-    }
     static bool is_local(const DotBackward& a, int threads) {
-        return a.batch * a.key_heads >= 4 * threads && a.keys <= kKeys && max(a.keys, a.queries) * (a.width + a.value_width) <= kLocal;
+        return a.batch * a.key_heads >= 4 * threads && a.keys <= kKeyBlock && max(a.keys, a.queries) * (a.width + a.value_width) <= kLocal;
     }
 
-    Backward(const DotBackward& a_, Crew& crew_)
-        : a(a_), crew(crew_), local(is_local(a_, crew_.threads())), slots(local ? crew_.threads() : 0),
+    Backward(const DotBackward& a_, ThreadTeam& team_)
+        : a(a_), team(team_), local(is_local(a_, team_.threads())), slots(local ? team_.threads() : 0),
           key_panels(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, slots),
           value_panels(a_.value, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, slots),
-          query_units(a_.query, a_.type, Layout::plain, a_.batch, a_.heads, Half ? a_.queries : 0, a_.width, Half ? kRows : 0, slots),
-          grad_units(a_.grad_out, a_.type, Layout::plain, a_.batch, a_.heads, Half ? a_.queries : 0, a_.value_width, Half ? kRows : 0, slots),
+          query_units(a_.query, a_.type, Layout::plain, a_.batch, a_.heads, Bf16 ? a_.queries : 0, a_.width, Bf16 ? kRows : 0, slots),
+          grad_units(a_.grad_out, a_.type, Layout::plain, a_.batch, a_.heads, Bf16 ? a_.queries : 0, a_.value_width, Bf16 ? kRows : 0,
+                     slots),
           key_rows(a_.key, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.width, 0, slots),
           query(a_.query, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.width, a_.queries % kRows ? kRows : 0, slots),
-          grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, a_.queries % kRows ? kRows : 0, slots),
-          bias(a_), post(a_), group(a_.heads / a_.key_heads), blocks(ceil_div(a_.queries, kQueries)), key_blocks(ceil_div(a_.keys, kKeys)),
-          shares(local ? 1 : shares_for(a_)), width(padded(a_.width)), value_width(padded(a_.value_width)),
-          share_floats((local ? slots : a_.batch * a_.heads) * blocks * kQueries * width), grad_query(4 * shares * share_floats),
-          extents(2 * 8 * a_.batch * a_.heads * blocks), scratch(4 * crew_.threads() * slot()) {}
+          grad_out(a_.grad_out, a_.type, Layout::rows, a_.batch, a_.heads, a_.queries, a_.value_width, a_.queries % kRows ? kRows : 0,
+                   slots),
+          bias(a_), transform(a_), group(a_.heads / a_.key_heads), blocks(ceil_div(a_.queries, kQueries)),
+          key_blocks(ceil_div(a_.keys, kKeyBlock)), shares(local ? 1 : key_shares(a_)), width(padded(a_.width)),
+          value_width(padded(a_.value_width)), share_floats((local ? slots : a_.batch * a_.heads) * blocks * kQueries * width),
+          grad_query(4 * shares * share_floats), extents(2 * 8 * a_.batch * a_.heads * blocks), scratch(4 * team_.threads() * slot()) {}
 
-    int64_t slot() const { return 2 * kQueries * kWeightRow + min(kKeys, round_up(a.keys, kPanel)) * (width + value_width) + 2 * kLanes; }
+    int64_t slot() const {
+        return 2 * kQueries * kWeightRow + min(kKeyBlock, round_up(a.keys, kPanel)) * (width + value_width) + 2 * kLanes;
+    }
 
     void run() {
         const int64_t rows = a.batch * a.heads * blocks;
         if (!local) {
             Pack* const packs[] = {&key_rows, &query, &grad_out};
             Packed* const units[] = {&key_panels, &value_panels, &query_units, &grad_units};
-            pack_all(packs, 3, crew);
-            pack_all(units, Half ? 4 : 2, crew);
-            crew.run(rows, [](void* self, int64_t index, int) { ((Backward*)self)->prepare(index, index / ((Backward*)self)->blocks); }, this);
+            pack_all(packs, 3, team);
+            pack_all(units, Bf16 ? 4 : 2, team);
+            team.run(
+                rows, [](void* self, int64_t index, int) { ((Backward*)self)->prepare(index, index / ((Backward*)self)->blocks); }, this);
         }
-        crew.run(a.batch * a.key_heads * shares, [](void* self, int64_t index, int worker) { ((Backward*)self)->task(index, worker); }, this);
-        if (!local && !crew.stopped()) crew.run(rows, [](void* self, int64_t index, int) { ((Backward*)self)->gather_query(index); }, this);
+        team.run(
+            a.batch * a.key_heads * shares, [](void* self, int64_t index, int worker) { ((Backward*)self)->task(index, worker); }, this);
+        if (!local && !team.stopped())
+            team.run(rows, [](void* self, int64_t index, int) { ((Backward*)self)->sum_query_shares(index); }, this);
     }
 
-    // D of a block of rows, whose dO is packed in `queries`, and what keys they see at all.
+    // D of a block of rows, whose dO is packed in `queries`, and the range of keys visible to them.
     void prepare(int64_t index, int64_t queries) {
         const int64_t row = index / blocks, batch = row / a.heads, head = row % a.heads, first = index % blocks * kQueries;
         const int64_t count = min(kQueries, a.queries - first);
@@ -86,18 +86,17 @@ struct Backward {
             a.delta[at] = dot_row(out, i, grad + i * value_width, a.value_width) - (a.grad_lse ? a.grad_lse[at] : 0.0f);
         }
         int64_t low = a.keys, high = 0;
-        for (int64_t i = 0; i < count; i += kRows)
-            Group(a, batch, head, first + i, (int)min(kRows, count - i)).extent(low, high);
+        for (int64_t i = 0; i < count; i += kRows) RowGroup(a, batch, head, first + i, (int)min(kRows, count - i)).widen_extent(low, high);
         int64_t* extent = (int64_t*)extents.data + 2 * index;
         extent[0] = low;
         extent[1] = high;
     }
 
     struct Work {
-        float *weights, *slopes;          // P and dS, [kQueries][kWeightRow]
-        float *grad_key, *grad_value;     // [kKeys][width], [kKeys][value_width]
-        Seen seen[kGroups];
-        bool any[kGroups];
+        float *weights, *slopes;       // P and dS, [kQueries][kWeightRow]
+        float *grad_key, *grad_value;  // [kKeyBlock][width], [kKeyBlock][value_width]
+        BlockVisibility visible[kMaxGroups];
+        bool group_visible[kMaxGroups];
     };
 
     void task(int64_t index, int worker) {
@@ -107,48 +106,51 @@ struct Backward {
         work.weights = scratch.floats() + worker * slot();
         work.slopes = work.weights + kQueries * kWeightRow;
         work.grad_key = work.slopes + kQueries * kWeightRow;
-        work.grad_value = work.grad_key + min(kKeys, round_up(a.keys, kPanel)) * width;
+        work.grad_value = work.grad_key + min(kKeyBlock, round_up(a.keys, kPanel)) * width;
         if (local) {
             key_rows.fill(pair, worker);
-            if constexpr (Half) {
+            if constexpr (Bf16) {
                 key_panels.fill(pair, worker);
             } else {
                 key_panels.fill(worker, key_rows);
             }
             value_panels.fill(pair, worker);
         }
-        float* mine = grad_query.floats() + (local ? worker * blocks : (batch * a.heads + first_head) * blocks) * kQueries * width + share * share_floats;
-        if (!local) std::memset(mine, 0, 4 * group * blocks * kQueries * width);
+        float* share_sums = grad_query.floats() + (local ? worker * blocks : (batch * a.heads + first_head) * blocks) * kQueries * width +
+                            share * share_floats;
+        if (!local) std::memset(share_sums, 0, 4 * group * blocks * kQueries * width);
         for (int64_t block = share; block < key_blocks; block += shares) {
-            const int64_t begin = block * kKeys, end = min(begin + kKeys, a.keys), room = round_up(end - begin, kLanes);
-            std::memset(work.grad_key, 0, 4 * room * width);
-            std::memset(work.grad_value, 0, 4 * room * value_width);
+            const int64_t begin = block * kKeyBlock, end = min(begin + kKeyBlock, a.keys), padded_keys = round_up(end - begin, kLanes);
+            std::memset(work.grad_key, 0, 4 * padded_keys * width);
+            std::memset(work.grad_value, 0, 4 * padded_keys * value_width);
             for (int64_t g = 0; g < group; ++g) {
                 const int64_t row = batch * a.heads + first_head + g;
                 float* column_sums = a.grad_key_bias ? a.grad_key_bias + row * a.keys : nullptr;
                 if (column_sums) std::memset(column_sums + begin, 0, 4 * (end - begin));
-                float* total = mine + (local ? 0 : g * blocks) * kQueries * width;
-                if (local) take(row, worker, total);
+                float* total = share_sums + (local ? 0 : g * blocks) * kQueries * width;
+                if (local) pack_head(row, worker, total);
                 for (int64_t b = 0; b < blocks; ++b) {
                     const int64_t* extent = (const int64_t*)extents.data + 2 * (row * blocks + b);
                     if (extent[0] < end && extent[1] > begin)
-                        step(work, batch, keys, row, local ? worker : row, b * kQueries, begin, end, total + b * kQueries * width, column_sums);
-                    if (crew.stopped(worker)) return;
+                        add_block(work, batch, keys, row, local ? worker : row, b * kQueries, begin, end, total + b * kQueries * width,
+                                  column_sums);
+                    if (team.stopped(worker)) return;
                 }
-                for (int64_t b = 0; local && b < blocks; ++b) settle_query(row, b * kQueries, total + b * kQueries * width);
+                for (int64_t b = 0; local && b < blocks; ++b) store_query_gradient(row, b * kQueries, total + b * kQueries * width);
             }
             for (int64_t j = begin; j < end; ++j) {
                 store_row(a.grad_key, a.type, batch, pair % a.key_heads, j, a.width, a.scale * a.beta, work.grad_key + (j - begin) * width);
-                store_row(a.grad_value, a.type, batch, pair % a.key_heads, j, a.value_width, 1.0f, work.grad_value + (j - begin) * value_width);
+                store_row(a.grad_value, a.type, batch, pair % a.key_heads, j, a.value_width, 1.0f,
+                          work.grad_value + (j - begin) * value_width);
             }
         }
     }
 
     // What a local task packs of one head of queries.
-    void take(int64_t row, int worker, float* total) {
+    void pack_head(int64_t row, int worker, float* total) {
         query.fill(row, worker);
         grad_out.fill(row, worker);
-        if (Half) {
+        if (Bf16) {
             query_units.fill(row, worker);
             grad_units.fill(row, worker);
         }
@@ -157,55 +159,57 @@ struct Backward {
     }
 
     // `keys` and `queries`: where the head's keys and its queries are packed.
-    void step(Work& w, int64_t batch, int64_t keys, int64_t row, int64_t queries, int64_t first, int64_t begin, int64_t end, float* grad_q,
-              float* column_sums) const {
+    void add_block(Work& w, int64_t batch, int64_t keys, int64_t row, int64_t queries, int64_t first, int64_t begin, int64_t end,
+                   float* grad_q, float* column_sums) const {
         const int64_t count = min(kQueries, a.queries - first), vectors = ceil_div(end - begin, kLanes);
-        const int used = (int)ceil_div(count, kRows);
-        bool something = false, everything = true;
-        for (int g = 0; g < used; ++g) {
-            Group rows(a, batch, row % a.heads, first + g * kRows, (int)min(kRows, count - g * kRows));
-            w.any[g] = rows.look(begin, end, w.seen[g]);
-            something |= w.any[g];
-            if (!w.any[g]) std::memset(w.seen[g].vector, kNone, kKeyVectors);
-            const Segment& only = w.seen[g].segment[0];
-            everything &= w.any[g] && !w.seen[g].ragged && w.seen[g].count == 1 && only.begin == begin && only.end == end;
-            if (w.any[g]) slopes(w, g, keys, row, queries, first + g * kRows, begin);
+        const int group_count = (int)ceil_div(count, kRows);
+        bool any_visible = false, all_visible = true;
+        for (int g = 0; g < group_count; ++g) {
+            RowGroup rows(a, batch, row % a.heads, first + g * kRows, (int)min(kRows, count - g * kRows));
+            w.group_visible[g] = rows.find_visible(begin, end, w.visible[g]);
+            any_visible |= w.group_visible[g];
+            if (!w.group_visible[g]) std::memset(w.visible[g].vector, kNone, kKeyVectors);
+            const Segment& only = w.visible[g].segment[0];
+            all_visible &=
+                w.group_visible[g] && !w.visible[g].partly_hidden && w.visible[g].count == 1 && only.begin == begin && only.end == end;
+            if (w.group_visible[g]) slopes(w, g, keys, row, queries, first + g * kRows, begin);
         }
-        if (!something) return;
+        if (!any_visible) return;
         if (column_sums) {
-            for (int g = 0; g < used; ++g)
+            for (int g = 0; g < group_count; ++g)
                 for (int64_t v = 0; v < vectors; ++v)
-                    if (w.seen[g].vector[v])
+                    if (w.visible[g].vector[v])
                         for (int64_t i = 0; i < min(kRows, count - g * kRows); ++i)
                             for (int64_t j = v * kLanes; j < min(v * kLanes + kLanes, end - begin); ++j)
                                 column_sums[begin + j] += w.slopes[(g * kRows + i) * kWeightRow + j] * a.beta;
         }
-        if (!everything && dirty(keys, queries, first, count, begin, end)) return products_apart(w, keys, queries, first, count, begin, end, grad_q);
+        if (!all_visible && any_non_finite(keys, queries, first, count, begin, end))
+            return add_visible_products(w, keys, queries, first, count, begin, end, grad_q);
         const float* q = query.at(queries) + first * width;
         const float* o = grad_out.at(queries) + first * value_width;
         for (int64_t v = 0; v < vectors; ++v) {
-            int from = used, to = 0;  // groups that see these keys
-            for (int g = 0; g < used; ++g)
-                if (w.seen[g].vector[v]) {
+            int from = group_count, to = 0;  // the groups these keys are visible to
+            for (int g = 0; g < group_count; ++g)
+                if (w.visible[g].vector[v]) {
                     from = from < g ? from : g;
                     to = g + 1;
                 }
             if (from >= to) continue;
             for (int g = from; g < to; ++g)
-                if (!w.seen[g].vector[v])
+                if (!w.visible[g].vector[v])
                     for (int64_t i = g * kRows; i < (g + 1) * kRows; ++i) {
                         store(w.weights + i * kWeightRow + v * kLanes, Float{});
                         store(w.slopes + i * kWeightRow + v * kLanes, Float{});
                     }
             const int64_t top = from * kRows, depth = min(to * kRows, count) - top;
-            down(w.weights + top * kWeightRow, o + top * value_width, value_width, depth, v, w.grad_value);
-            down(w.slopes + top * kWeightRow, q + top * width, width, depth, v, w.grad_key);
+            add_key_gradients(w.weights + top * kWeightRow, o + top * value_width, value_width, depth, v, w.grad_value);
+            add_key_gradients(w.slopes + top * kWeightRow, q + top * width, width, depth, v, w.grad_key);
         }
-        for (int g = 0; g < used; ++g) {
-            if (!w.any[g]) continue;
+        for (int g = 0; g < group_count; ++g) {
+            if (!w.group_visible[g]) continue;
             int64_t column = 0;
-            for (; column + 2 * kLanes <= width; column += 2 * kLanes) across<2>(w, g, keys, begin, end, column, grad_q);
-            if (column < width) across<1>(w, g, keys, begin, end, column, grad_q);
+            for (; column + 2 * kLanes <= width; column += 2 * kLanes) add_query_gradients<2>(w, g, keys, begin, end, column, grad_q);
+            if (column < width) add_query_gradients<1>(w, g, keys, begin, end, column, grad_q);
         }
     }
 
@@ -221,10 +225,10 @@ struct Backward {
     void slopes(Work& w, int g, int64_t keys, int64_t row, int64_t queries, int64_t first, int64_t begin) const {
         const Dropout dropout(a, row);
         Rows r;
-        r.query_row = Half ? padded(ceil_div(a.width, 2)) : width;
-        r.grad_row = Half ? padded(ceil_div(a.value_width, 2)) : value_width;
-        r.query = (Half ? query_units.at(queries) : query.at(queries)) + first * r.query_row;
-        r.grad = (Half ? grad_units.at(queries) : grad_out.at(queries)) + first * r.grad_row;
+        r.query_row = Bf16 ? padded(ceil_div(a.width, 2)) : width;
+        r.grad_row = Bf16 ? padded(ceil_div(a.value_width, 2)) : value_width;
+        r.query = (Bf16 ? query_units.at(queries) : query.at(queries)) + first * r.query_row;
+        r.grad = (Bf16 ? grad_units.at(queries) : grad_out.at(queries)) + first * r.grad_row;
         r.key_bias = bias.row(row);
         r.first = first;
         for (int i = 0; i < kRows; ++i) {
@@ -234,7 +238,7 @@ struct Backward {
             r.delta[i] = valid ? a.delta[row * a.queries + first + i] : 0.0f;
             r.hash[i] = dropout.row(first + i);
         }
-        const uint8_t* vector = w.seen[g].vector;
+        const uint8_t* vector = w.visible[g].vector;
         for (int64_t v = 0; v < kKeyVectors; v += 2) {
             if (vector[v] && vector[v + 1]) {
                 slopes_tile<2>(w, g, keys, r, dropout, begin, v);
@@ -247,73 +251,78 @@ struct Backward {
     // The same for Columns vectors of keys: scores, weights and their gradients without leaving the registers more than once.
     template <int Columns>
     void slopes_tile(Work& w, int g, int64_t keys, const Rows& r, const Dropout& dropout, int64_t begin, int64_t v) const {
-        const Seen& seen = w.seen[g];
+        const BlockVisibility& visible = w.visible[g];
         const int64_t p = v / 2, offset = v % 2 * kLanes;
-        const float more = 1 / a.kept;
+        const float inverse_kept = 1 / a.kept;
         float* weights = w.weights + g * kRows * kWeightRow + v * kLanes;
         float* slopes = w.slopes + g * kRows * kWeightRow + v * kLanes;
-        const bool some = seen.vector[v] == kSome || seen.vector[v + Columns - 1] == kSome;
-        const uint32_t* bits = seen.bits[p];
+        const bool some = visible.vector[v] == kSome || visible.vector[v + Columns - 1] == kSome;
+        const uint32_t* bits = visible.bits[p];
         Float acc[kRows][Columns];
         clear(acc);
-        In::product(acc, r.query, r.query_row, 1, key_panels.panel(keys, begin / kPanel + p) + offset, kPanel, ceil_div(a.width, In::kPair));
+        Operands::product(acc, r.query, r.query_row, 1, key_panels.panel(keys, begin / kPanel + p) + offset, kPanel,
+                          ceil_div(a.width, Operands::kPair));
         const float* b = r.key_bias ? r.key_bias + begin + v * kLanes : nullptr;
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 Float slope = splat(1.0f), s = acc[i][c];
-                if (!post.plain) s = post.apply(s, b ? b + c * kLanes : nullptr, slope);
-                Float weight = exp2(s * post.factor - r.shift[i]);
+                if (!transform.plain) s = transform.apply(s, b ? b + c * kLanes : nullptr, slope);
+                Float weight = exp2(s * transform.factor - r.shift[i]);
                 if (some) weight = choose(bits[i] >> (offset + c * kLanes), weight, Float{});
                 store(slopes + i * kWeightRow + c * kLanes, weight * slope);
-                if (dropout) weight = select(dropout.keeps(r.hash[i], begin + (v + c) * kLanes), weight * more, Float{});
+                if (dropout) weight = select(dropout.keeps(r.hash[i], begin + (v + c) * kLanes), weight * inverse_kept, Float{});
                 store(weights + i * kWeightRow + c * kLanes, weight);
             }
+        }
         clear(acc);
-        In::product(acc, r.grad, r.grad_row, 1, value_panels.panel(keys, begin / kPanel + p) + offset, kPanel, ceil_div(a.value_width, In::kPair));
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        Operands::product(acc, r.grad, r.grad_row, 1, value_panels.panel(keys, begin / kPanel + p) + offset, kPanel,
+                          ceil_div(a.value_width, Operands::kPair));
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* s = slopes + i * kWeightRow + c * kLanes;
-                Float reach = acc[i][c];
-                if (dropout) reach = select(dropout.keeps(r.hash[i], begin + (v + c) * kLanes), reach * more, Float{});
-                Float slope = load(s) * (reach - r.delta[i]);
+                Float grad_weight = acc[i][c];
+                if (dropout) grad_weight = select(dropout.keeps(r.hash[i], begin + (v + c) * kLanes), grad_weight * inverse_kept, Float{});
+                Float slope = load(s) * (grad_weight - r.delta[i]);
                 if (some) slope = choose(bits[i] >> (offset + c * kLanes), slope, Float{});
                 store(s, slope);
             }
+        }
     }
 
     // total[keys of vector v] += weightsᵀ · right: rows of the tile are keys, the sum runs over queries.
-    static void down(const float* weights, const float* right, int64_t columns, int64_t depth, int64_t v, float* total) {
+    static void add_key_gradients(const float* weights, const float* right, int64_t columns, int64_t depth, int64_t v, float* total) {
         for (int64_t column = 0; column < columns; column += 2 * kLanes)
             for (int64_t j = v * kLanes; j < (v + 1) * kLanes; j += kKeyRows)
                 if (column + 2 * kLanes <= columns) {
-                    down_tile<2>(weights + j, right + column, columns, depth, total + j * columns + column);
+                    add_key_tile<2>(weights + j, right + column, columns, depth, total + j * columns + column);
                 } else {
-                    down_tile<1>(weights + j, right + column, columns, depth, total + j * columns + column);
+                    add_key_tile<1>(weights + j, right + column, columns, depth, total + j * columns + column);
                 }
     }
 
     template <int Columns>
-    REGARD_INLINE void down_tile(const float* weights, const float* right, int64_t columns, int64_t depth, float* total) {
+    REGARD_INLINE void add_key_tile(const float* weights, const float* right, int64_t columns, int64_t depth, float* total) {
         Float acc[kKeyRows][Columns];
         clear(acc);
         multiply(acc, weights, 1, kWeightRow, right, columns, depth);
-#pragma GCC unroll 16
-        for (int i = 0; i < kKeyRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kKeyRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* t = total + i * columns + c * kLanes;
                 store(t, load(t) + acc[i][c]);
             }
+        }
     }
 
-    // dQ += dS·K of one row group, over the keys it sees.
+    // dQ += dS·K of one row group, over its visible keys.
     template <int Columns>
-    void across(const Work& w, int g, int64_t keys, int64_t begin, int64_t end, int64_t column, float* grad_q) const {
-        const uint8_t* vector = w.seen[g].vector;
+    void add_query_gradients(const Work& w, int g, int64_t keys, int64_t begin, int64_t end, int64_t column, float* grad_q) const {
+        const uint8_t* vector = w.visible[g].vector;
         const float* k = key_rows.at(keys) + column;
         Float acc[kRows][Columns];
         clear(acc);
@@ -327,33 +336,35 @@ struct Backward {
             const int64_t to = min(v * kLanes, end - begin);
             multiply(acc, w.slopes + g * kRows * kWeightRow + from, kWeightRow, 1, k + (begin + from) * width, width, to - from);
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
             for (int c = 0; c < Columns; ++c) {
                 float* t = grad_q + (g * kRows + i) * width + column + c * kLanes;
                 store(t, load(t) + acc[i][c]);
             }
+        }
     }
 
-    bool dirty(int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end) const {
+    bool any_non_finite(int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end) const {
         for (int64_t p = begin / kPanel; p * kPanel < end; ++p)
-            if (key_rows.dirty(keys)[p]) return true;
+            if (key_rows.non_finite(keys)[p]) return true;
         for (int64_t p = first / kPanel; p * kPanel < first + count; ++p)
-            if (query.dirty(queries)[p] || grad_out.dirty(queries)[p]) return true;
+            if (query.non_finite(queries)[p] || grad_out.non_finite(queries)[p]) return true;
         return false;
     }
 
     // The three sums pair by pair, leaving out hidden pairs: 0 · NaN must not reach them.
-    void products_apart(const Work& w, int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end, float* grad_q) const {
+    void add_visible_products(const Work& w, int64_t keys, int64_t queries, int64_t first, int64_t count, int64_t begin, int64_t end,
+                              float* grad_q) const {
         const float* k = key_rows.at(keys) + begin * width;
         const float* q = query.at(queries) + first * width;
         const float* o = grad_out.at(queries) + first * value_width;
         for (int64_t i = 0; i < count; ++i) {
             const int g = (int)(i / kRows);
-            if (!w.any[g]) continue;
+            if (!w.group_visible[g]) continue;
             for (int64_t j = 0; j < end - begin; ++j) {
-                if (w.seen[g].vector[j / kLanes] == kNone) continue;
+                if (w.visible[g].vector[j / kLanes] == kNone) continue;
                 const float weight = w.weights[i * kWeightRow + j], slope = w.slopes[i * kWeightRow + j];
                 if (weight == 0 && slope == 0) continue;
                 for (int64_t c = 0; c < value_width; ++c) w.grad_value[j * value_width + c] += weight * o[i * value_width + c];
@@ -364,17 +375,17 @@ struct Backward {
     }
 
     // The shares of dQ, added up in order.
-    void gather_query(int64_t index) {
+    void sum_query_shares(int64_t index) {
         const int64_t row = index / blocks, first = index % blocks * kQueries, count = min(kQueries, a.queries - first);
         float* total = grad_query.floats() + index * kQueries * width;
         for (int64_t share = 1; share < shares; ++share) {
             const float* part = total + share * share_floats;
             for (int64_t i = 0; i < count * width; i += kLanes) store(total + i, load(total + i) + load(part + i));
         }
-        settle_query(row, first, total);
+        store_query_gradient(row, first, total);
     }
 
-    void settle_query(int64_t row, int64_t first, const float* total) const {
+    void store_query_gradient(int64_t row, int64_t first, const float* total) const {
         for (int64_t i = 0; i < min(kQueries, a.queries - first); ++i)
             store_row(a.grad_query, a.type, row / a.heads, row % a.heads, first + i, a.width, a.scale * a.beta, total + i * width);
     }
@@ -382,12 +393,14 @@ struct Backward {
 
 }  // namespace
 
-void dot_backward(const DotBackward& a, Crew& crew) {
+// Preconditions: as kernels.h says of Scores; `out` and `lse` are dot_forward's for the same scores, seed included; grad_key_bias is given
+// only with a key bias. With no queries or no keys nothing is written.
+void dot_backward(const DotBackward& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries || !a.keys) return;
 #if defined(__AVX512BF16__)
-    if (a.type == Type::bfloat16) return Backward<true>(a, crew).run();
+    if (a.type == Type::bfloat16) return Backward<true>(a, team).run();
 #endif
-    Backward<false>(a, crew).run();
+    Backward<false>(a, team).run();
 }
 
 }  // namespace regard::REGARD_ISA

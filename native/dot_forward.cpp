@@ -6,60 +6,56 @@
 // Milakov & Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention).
 //
 // In bfloat16, where the machine multiplies it (VDPBF16PS), K, V and the weights are read in pairs: the weights are rounded to
-// bfloat16 before they meet V; scores and sums stay float32.
-#include "few.h"
-#include "half.h"
+// bfloat16 before the product with V; scores and sums stay float32.
+#include "dot_few_queries.h"
+#include "weighted_sum.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kScoreRow = kBlock + kLanes;  // a row of scores, off the power of two that would collide in the cache
-constexpr int64_t kMostGroups = 8;
-constexpr float kNear = 1 << 12;    // a block's sum up to which the maximum found before is near enough
-constexpr float kStill = 0.25f;     // a maximum that moved by less is expected to stay
-constexpr int64_t kLocal = 1 << 16;  // numbers of a head's K and V that fit the cache beside the rest
+constexpr float kMaxBlockSum = 1 << 12;  // the previous maximum serves while a block's sum stays below this
+constexpr float kSteadyDecay = 0.25f;    // a maximum that changed by a smaller factor is expected to stay
 
-template <bool Half>
+template <bool Bf16>
 struct Forward {
-    using In = Operand<Half>;
-    static constexpr int64_t kPair = In::kPair;
+    using Operands = Operand<Bf16>;
+    static constexpr int64_t kPair = Operands::kPair;
     const DotForward& a;
-    Crew& crew;
+    ThreadTeam& team;
     const bool local;  // keys and values are packed by the task that reads them, not all at once before
-    typename In::Packed key, value;
+    typename Operands::Packed key, value;
     Bias bias;
-    Post post;
-    const float lift;     // of the queries, in float32: their products are then scores in base 2
-    const int64_t width;  // of a row of values, padded
-    const int64_t depth;  // of a score's sum
-    const int64_t units;  // of a packed query
-    int64_t groups, blocks;  // row groups in a block of queries; blocks in a head
+    ScoreTransform transform;
+    const float query_factor;  // of the queries, in float32: their products are then scores in base 2
+    const int64_t width;       // of a row of values, padded
+    const int64_t depth;       // of a score's sum
+    const int64_t units;       // of a packed query
+    int64_t groups, blocks;    // row groups in a block of queries; blocks in a head
     int64_t query_floats, out_floats;
     Scratch scratch;
 
     // Fewer groups in a task when there are few rows in all; by shape alone, so that threads change nothing.
     static int64_t groups_for(const DotForward& a) {
         const int64_t rows = a.batch * a.heads * ceil_div(a.queries, kRows);
-        return max(1, min(kMostGroups, rows / 64));
+        return max(1, min(kMaxGroups, rows / 64));
     }
     static bool is_local(const DotForward& a, int threads) {
         return a.batch * a.key_heads >= 4 * threads && a.keys * (a.width + a.value_width) <= kLocal;
     }
 
-    Forward(const DotForward& a_, Crew& crew_)
-        : a(a_), crew(crew_), local(is_local(a_, crew_.threads())),
-          key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, local ? crew_.threads() : 0),
-          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? crew_.threads() : 0), bias(a_), post(a_),
-          lift(Half ? 1.0f : post.lift()), width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)),
-          groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
-          query_floats(groups * kRows * units), out_floats(groups * kRows * width),
-          scratch(4 * crew_.threads() * slot()) {}
+    Forward(const DotForward& a_, ThreadTeam& team_)
+        : a(a_), team(team_), local(is_local(a_, team_.threads())),
+          key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, local ? team_.threads() : 0),
+          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? team_.threads() : 0), bias(a_),
+          transform(a_), query_factor(Bf16 ? 1.0f : transform.take_factor()), width(value.width), depth(ceil_div(a_.width, kPair)),
+          units(padded(depth)), groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)), query_floats(groups * kRows * units),
+          out_floats(groups * kRows * width), scratch(4 * team_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * max(kScoreRow, units) + query_floats + out_floats; }
     int64_t tasks() const { return a.batch * (local ? a.key_heads : a.heads * blocks); }
 
     struct State {
-        Group group;
+        RowGroup group;
         float top[kRows];     // running maximum or near it, in the units of the stored scores
         double total[kRows];  // running Σ 2^(s − top)
         bool steady = false;  // the maximum hardly moved last time
@@ -70,7 +66,7 @@ struct Forward {
         if (!local) return block(index / blocks, index % blocks, index / blocks / group, worker);
         key.fill(index, worker);
         value.fill(index, worker);
-        for (int64_t i = 0; i < group * blocks && !crew.stopped(worker); ++i) block(index * group + i / blocks, i % blocks, worker, worker);
+        for (int64_t i = 0; i < group * blocks && !team.stopped(worker); ++i) block(index * group + i / blocks, i % blocks, worker, worker);
     }
 
     // One block of queries of head `row`, whose keys are packed in `pair`.
@@ -81,31 +77,33 @@ struct Forward {
         float* scores = scratch.floats() + worker * slot();
         float* query = scores + kRows * max(kScoreRow, units);
         float* out = query + query_floats;
-        State state[kMostGroups];
+        State state[kMaxGroups];
         int64_t low = a.keys, high = 0;
-        const int64_t used = ceil_div(count, kRows);
-        for (int64_t g = 0; g < used; ++g) {
+        const int64_t group_count = ceil_div(count, kRows);
+        for (int64_t g = 0; g < group_count; ++g) {
             State& s = state[g];
-            s.group = Group(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
-            s.group.extent(low, high);
+            s.group = RowGroup(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
+            s.group.widen_extent(low, high);
             for (int i = 0; i < kRows; ++i) {
                 s.top[i] = -INFINITY;
                 s.total[i] = 0;
             }
         }
         pack_queries(Matrix(a.query, a.type, batch, head), first, count, query, scores);
-        std::memset(out, 0, 4 * used * kRows * width);
+        std::memset(out, 0, 4 * group_count * kRows * width);
         low = low / kPanel * kPanel;
-        Seen seen;
+        BlockVisibility visible;
         for (int64_t begin = low; begin < high; begin += kBlock) {
             const int64_t end = min(begin + kBlock, high);
-            for (int64_t g = 0; g < used; ++g)
-                if (state[g].group.look(begin, end, seen))
-                    step(state[g], seen, begin, first + g * kRows, pair, row, query + g * kRows * units, scores, out + g * kRows * width);
-            if (crew.stopped(worker)) return;
+            for (int64_t g = 0; g < group_count; ++g)
+                if (state[g].group.find_visible(begin, end, visible))
+                    step(state[g], visible, begin, first + g * kRows, pair, row, query + g * kRows * units, scores,
+                         out + g * kRows * width);
+            if (team.stopped(worker)) return;
         }
         for (int64_t i = 0; i < count; ++i)
-            finish_row(a, post, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows], out + i * width);
+            finish_row(a, transform, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows],
+                       out + i * width);
     }
 
     // [group][unit][row]: a group's broadcasts are then side by side.
@@ -114,25 +112,28 @@ struct Forward {
             const int64_t some = min(kRows, count - g);
             std::memset(rows, 0, 4 * kRows * units);
             for (int64_t i = 0; i < some; ++i) {
-                if constexpr (Half) {
+                if constexpr (Bf16) {
                     from.copy_bits(first + g + i, a.width, 2 * units, (uint16_t*)(rows + i * units));
                 } else {
                     from.copy_row(first + g + i, a.width, units, rows + i * units);
                 }
             }
-            for (int64_t k = 0; k < depth; ++k)
-#pragma GCC unroll 16
-                for (int i = 0; i < kRows; ++i) to[k * kRows + i] = Half ? rows[i * units + k] : rows[i * units + k] * lift;
+            for (int64_t k = 0; k < depth; ++k) {
+                REGARD_UNROLL(16)
+                for (int i = 0; i < kRows; ++i) to[k * kRows + i] = Bf16 ? rows[i * units + k] : rows[i * units + k] * query_factor;
+            }
         }
     }
 
-    // Panels [from, to), seen by every row, of a score that is its raw product. The largest of each row joins `best`.
-    REGARD_INLINE_MEMBER void whole_panels(int64_t from, int64_t to, const float* panel, const float* query, float* scores, Float (&best)[kRows]) const {
+    // Scores of panels [from, to), visible to every row, where the score is the raw product. `best` is updated with the largest of each
+    // row.
+    REGARD_INLINE_MEMBER void score_full_panels(int64_t from, int64_t to, const float* panel, const float* query, float* scores,
+                                                Float (&best)[kRows]) const {
         for (int64_t p = from; p < to; ++p) {
             Float acc[kRows][2];
             clear(acc);
-            In::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
-#pragma GCC unroll 16
+            Operands::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
                 store(scores + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
@@ -143,69 +144,71 @@ struct Forward {
 
     // Scores of a row group with Columns vectors of keys, −∞ where hidden.
     template <int Columns>
-    REGARD_APART void part(const Seen& seen, int64_t begin, int64_t v, int64_t pair, const float* key_bias, const float* query,
-                                        float* scores) const {
+    REGARD_APART void score_vectors(const BlockVisibility& visible, int64_t begin, int64_t v, int64_t pair, const float* key_bias,
+                                    const float* query, float* scores) const {
         const int64_t p = v / 2, offset = v % 2 * kLanes;
         Float acc[kRows][Columns];
         clear(acc);
-        In::product(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p) + offset, kPanel, depth);
-        if (!post.plain) {
+        Operands::product(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p) + offset, kPanel, depth);
+        if (!transform.plain) {
             const float* b = key_bias ? key_bias + begin + v * kLanes : nullptr;
             for (int i = 0; i < kRows; ++i)
-                for (int c = 0; c < Columns; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
+                for (int c = 0; c < Columns; ++c) acc[i][c] = transform.apply(acc[i][c], b ? b + c * kLanes : nullptr);
         }
-        if (seen.vector[v] == kSome || seen.vector[v + Columns - 1] == kSome) {
-            const uint32_t* bits = seen.bits[p];
+        if (visible.vector[v] == kSome || visible.vector[v + Columns - 1] == kSome) {
+            const uint32_t* bits = visible.bits[p];
             for (int i = 0; i < kRows; ++i)
                 for (int c = 0; c < Columns; ++c) acc[i][c] = choose(bits[i] >> (offset + c * kLanes), acc[i][c], splat(-INFINITY));
         }
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i)
             for (int c = 0; c < Columns; ++c) store(scores + i * kScoreRow + (v + c) * kLanes, acc[i][c]);
     }
 
-    // Weights of a whole block without looking for its maximum first: any number near it serves to keep 2^(s − top) in range. A
-    // sum that says the maximum has moved gives false, and nothing is changed.
-    REGARD_APART bool weigh_near(State& state, int64_t begin, int64_t pair, const float* query, float* scores) const {
-        const float factor = post.factor, *panel = key.panel(pair, begin / kPanel);
-        float down[kRows], total[kRows];
+    // Weights of a fully visible block under the previous maximum, in one pass: any number near the maximum keeps 2^(s − top) in range.
+    // Returns false, and changes nothing, if the sum shows that the maximum has moved too far.
+    REGARD_APART bool weights_with_old_maximum(State& state, int64_t begin, int64_t pair, const float* query, float* scores) const {
+        const float factor = transform.factor, *panel = key.panel(pair, begin / kPanel);
+        float shifts[kRows], total[kRows];
         Float sum[kRows];
         for (int i = 0; i < kRows; ++i) {
-            down[i] = state.top[i] * factor;
+            shifts[i] = state.top[i] * factor;
             sum[i] = Float{};
         }
         for (int64_t p = 0; p < kPanels; ++p) {
             Float acc[kRows][2];
             clear(acc);
-            In::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
-#pragma GCC unroll 16
+            Operands::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
+            REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
-                const Float shift = splat(down[i]);
-#pragma GCC unroll 2
+                const Float shift = splat(shifts[i]);
+                REGARD_UNROLL(2)
                 for (int c = 0; c < 2; ++c) {
-                    acc[i][c] = exp2<true>(Half ? acc[i][c] * factor - shift : acc[i][c] - shift);
-                    In::keep(scores + i * kScoreRow + (p * kPanel + c * kLanes) / kPair, acc[i][c]);
+                    acc[i][c] = exp2<true>(Bf16 ? acc[i][c] * factor - shift : acc[i][c] - shift);
+                    Operands::store_weights(scores + i * kScoreRow + (p * kPanel + c * kLanes) / kPair, acc[i][c]);
                 }
                 sum[i] += acc[i][0] + acc[i][1];
             }
         }
-        bool near = true;
-#pragma GCC unroll 16
+        bool in_range = true;
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i) {
             total[i] = horizontal_sum(sum[i]);
-            near &= total[i] <= kNear;  // false of NaN
+            in_range &= total[i] <= kMaxBlockSum;  // false of NaN
         }
-        for (int i = 0; near && i < kRows; ++i) state.total[i] += total[i];
-        return near;
+        for (int i = 0; in_range && i < kRows; ++i) state.total[i] += total[i];
+        return in_range;
     }
 
-    REGARD_APART void step(State& state, const Seen& seen, int64_t begin, int64_t first, int64_t pair, int64_t row, const float* query, float* scores, float* out) const {
-        if (state.steady && post.plain && seen.count == 1 && seen.segment[0].end - seen.segment[0].begin == kBlock && !seen.ragged && !a.drop_below) {
-            state.steady = weigh_near(state, begin, pair, query, scores);
+    REGARD_APART void step(State& state, const BlockVisibility& visible, int64_t begin, int64_t first, int64_t pair, int64_t row,
+                           const float* query, float* scores, float* out) const {
+        if (state.steady && transform.plain && visible.count == 1 && visible.segment[0].end - visible.segment[0].begin == kBlock &&
+            !visible.partly_hidden && !a.drop_below) {
+            state.steady = weights_with_old_maximum(state, begin, pair, query, scores);
             if (state.steady) {
                 float decay[kRows];
                 for (int i = 0; i < kRows; ++i) decay[i] = 1;
-                return gather_all(seen, begin, pair, scores, decay, out);
+                return add_values<Bf16>(value, visible, begin, pair, scores, decay, out);
             }
         }
         Float best[kRows];
@@ -213,15 +216,17 @@ struct Forward {
         const float* key_bias = bias.row(row);
         for (int64_t p = 0; p < kPanels;) {
             int64_t to = p;
-            while (post.plain && to < kPanels && seen.panel[to] == kAll) ++to;
+            while (transform.plain && to < kPanels && visible.panel[to] == kAll) ++to;
             if (to > p) {
-                whole_panels(p, to, key.panel(pair, begin / kPanel), query, scores, best);
+                score_full_panels(p, to, key.panel(pair, begin / kPanel), query, scores, best);
                 p = to;
                 continue;
             }
-            for (int64_t v = 2 * p, n = seen.pick(p, v); n; n = 0) {
-                if (n == 2) part<2>(seen, begin, v, pair, key_bias, query, scores);
-                else part<1>(seen, begin, v, pair, key_bias, query, scores);
+            for (int64_t v = 2 * p, n = visible.visible_vectors(p, v); n; n = 0) {
+                if (n == 2)
+                    score_vectors<2>(visible, begin, v, pair, key_bias, query, scores);
+                else
+                    score_vectors<1>(visible, begin, v, pair, key_bias, query, scores);
                 for (; n; --n, ++v)
                     for (int i = 0; i < kRows; ++i) best[i] = max(best[i], load(scores + i * kScoreRow + v * kLanes));
             }
@@ -229,133 +234,89 @@ struct Forward {
         }
         float decay[kRows];
         const Dropout dropout(a, row);
-        if (dropout) weigh<true>(state, seen, begin, first, dropout, best, scores, decay);
-        else weigh<false>(state, seen, begin, first, dropout, best, scores, decay);
-        if ((Half || seen.ragged) && touches_dirty(seen, begin, pair)) gather_apart(seen, begin, pair, scores, decay, out);
-        else gather_all(seen, begin, pair, scores, decay, out);
+        if (dropout)
+            make_weights<true>(state, visible, begin, first, dropout, best, scores, decay);
+        else
+            make_weights<false>(state, visible, begin, first, dropout, best, scores, decay);
+        if ((Bf16 || visible.partly_hidden) && hides_non_finite(value, visible, begin, pair)) {
+            add_visible_values<Bf16>(value, visible, begin, pair, scores, decay, out);
+        } else {
+            add_values<Bf16>(value, visible, begin, pair, scores, decay, out);
+        }
     }
 
-    // Scores become weights under the running maximum, which `best` joins. What is done once a row is done for all of them
-    // together: each is a chain of steps that wait for one another.
+    // Scores become weights under the running maximum, updated by `best`. The scalar work of each row is done for all rows
+    // together, so that their latencies overlap.
     template <bool Drop>
-    REGARD_APART void weigh(State& state, const Seen& seen, int64_t begin, int64_t first, const Dropout& dropout, const Float (&best)[kRows], float* scores,
-               float (&decay)[kRows]) const {
-        const float factor = post.factor;  // here, because the stores below could be to it for all the compiler knows
-        float shift[kRows];
+    REGARD_APART void make_weights(State& state, const BlockVisibility& visible, int64_t begin, int64_t first, const Dropout& dropout,
+                                   const Float (&best)[kRows], float* scores, float (&decay)[kRows]) const {
+        const float factor = transform.factor;  // here, because the stores below could be to it for all the compiler knows
+        float shifts[kRows];
         Float sum[kRows];
-        bool whole = true, still = true;
-        for (int64_t p = 0; p < kPanels; ++p) whole &= seen.panel[p] == kAll;
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i) shift[i] = horizontal_max(best[i]);
+        bool all_visible = true, steady = true;
+        for (int64_t p = 0; p < kPanels; ++p) all_visible &= visible.panel[p] == kAll;
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) shifts[i] = horizontal_max(best[i]);
         for (int i = 0; i < kRows; ++i) {
-            const float before = state.top[i], now = shift[i] > before ? shift[i] : before, safe = now == -INFINITY ? 0.0f : now;
-            decay[i] = before == -INFINITY ? 0.0f : before == now ? 1.0f : ::exp2f((before - safe) * factor);
-            state.top[i] = now;
-            shift[i] = safe * factor;
-            still &= now != -INFINITY && (before == -INFINITY || decay[i] > kStill);
+            const float old_top = state.top[i], new_top = shifts[i] > old_top ? shifts[i] : old_top,
+                        finite_top = new_top == -INFINITY ? 0.0f : new_top;
+            decay[i] = old_top == -INFINITY ? 0.0f : old_top == new_top ? 1.0f : ::exp2f((old_top - finite_top) * factor);
+            state.top[i] = new_top;
+            shifts[i] = finite_top * factor;
+            steady &= new_top != -INFINITY && (old_top == -INFINITY || decay[i] > kSteadyDecay);
         }
-        state.steady = still;
+        state.steady = steady;
         for (int i = 0; i < kRows; ++i) {
-            const Float down = splat(shift[i]);
+            const Float shift = splat(shifts[i]);
             Float some[2] = {Float{}, Float{}};
             float* s = scores + i * kScoreRow;
             const uint32_t hash = Drop ? dropout.row(first + i) : 0;
-            const auto one = [&](int64_t v, Float& total) __attribute__((always_inline)) {
+            const auto weigh_vector = [&](int64_t v, Float& total) __attribute__((always_inline)) {
                 const Float score = load(s + v * kLanes);
-                Float weight = exp2(Half ? score * factor - down : score - down);
+                Float weight = exp2(Bf16 ? score * factor - shift : score - shift);
                 total += weight;
                 if (Drop) weight = select(dropout.keeps(hash, begin + v * kLanes), weight, Float{});
-                In::keep(s + v * kLanes / kPair, weight);  // pairs: behind what is still to be read
+                Operands::store_weights(s + v * kLanes / kPair, weight);  // pairs: behind what is still to be read
             };
-            for (int64_t v = 0; whole && v < kVectors; v += 2) {
-                one(v, some[0]);
-                one(v + 1, some[1]);
+            for (int64_t v = 0; all_visible && v < kVectors; v += 2) {
+                weigh_vector(v, some[0]);
+                weigh_vector(v + 1, some[1]);
             }
-            for (int64_t p = 0; !whole && p < kPanels; ++p) {
+            for (int64_t p = 0; !all_visible && p < kPanels; ++p) {
                 int64_t v = 2 * p;
-                const int64_t n = seen.pick(p, v);
+                const int64_t n = visible.visible_vectors(p, v);
                 if (n == 2) {
-                    one(v, some[0]);
-                    one(v + 1, some[1]);
+                    weigh_vector(v, some[0]);
+                    weigh_vector(v + 1, some[1]);
                 } else if (n == 1) {
-                    one(v, some[0]);
+                    weigh_vector(v, some[0]);
                 }
             }
             sum[i] = some[0] + some[1];
         }
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < kRows; ++i) state.total[i] = state.total[i] * decay[i] + horizontal_sum(sum[i]);
-    }
-
-    void gather_all(const Seen& seen, int64_t begin, int64_t pair, const float* scores, const float* decay, float* out) const {
-        int64_t column = 0;
-        for (; column + 2 * kLanes <= width; column += 2 * kLanes) gather<2>(seen, begin, pair, column, scores, decay, out);
-        if (column < width) gather<1>(seen, begin, pair, column, scores, decay, out);
-    }
-
-    // out = decay·out + weights·V over the keys any row sees; hidden ones weigh 0.
-    template <int Columns>
-    REGARD_APART void gather(const Seen& seen, int64_t begin, int64_t pair, int64_t column, const float* weights, const float* decay, float* out) const {
-        const float* v = value.at(pair) + column;
-        Float acc[kRows][Columns];
-        clear(acc);
-        for (int s = 0; s < seen.count; ++s) {
-            const int64_t from = seen.segment[s].begin / kPair;  // a neighbour in a pair weighs 0
-            const int64_t to = ceil_div(seen.segment[s].end, kPair);
-            In::product(acc, weights + (from - begin / kPair), kScoreRow, 1, v + from * width, width, to - from);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-            for (int c = 0; c < Columns; ++c) {
-                float* o = out + i * width + column + c * kLanes;
-                store(o, load(o) * decay[i] + acc[i][c]);
-            }
-    }
-
-    bool touches_dirty(const Seen& seen, int64_t begin, int64_t pair) const {
-        const uint8_t* dirty = value.dirty(pair) + begin / kPanel;
-        for (int64_t p = 0; p < kPanels; ++p)
-            if (seen.panel[p] == kSome && dirty[p]) return true;
-        return false;
-    }
-
-    // Element i of a row of units.
-    static float unit(const float* units, int64_t i) {
-        if constexpr (Half) return widen(((const uint16_t*)units)[i]);
-        return units[i];
-    }
-
-    // The same row by row, reading no value that the row may not see.
-    void gather_apart(const Seen& seen, int64_t begin, int64_t pair, const float* weights, const float* decay, float* out) const {
-        const float* v = value.at(pair);
-        for (int i = 0; i < kRows; ++i) {
-            for (int64_t c = 0; c < width; ++c) out[i * width + c] *= decay[i];
-            for (int s = 0; s < seen.count; ++s)
-                for (int64_t j = seen.segment[s].begin; j < seen.segment[s].end; ++j)
-                    for (int64_t c = 0; seen.sees(i, j - begin) && c < width; ++c)
-                        out[i * width + c] += unit(weights + i * kScoreRow, j - begin) * unit(v + (j / kPair * width + c), j % kPair);
-        }
     }
 };
 
-template <bool Half>
-void forward(const DotForward& a, Crew& crew) {
-    Forward<Half> work(a, crew);
-    typename Operand<Half>::Packed* const packs[] = {&work.key, &work.value};
-    if (!work.local) pack_all(packs, 2, crew);
-    crew.run(work.tasks(), [](void* context, int64_t index, int worker) { ((Forward<Half>*)context)->task(index, worker); }, &work);
+template <bool Bf16>
+void forward(const DotForward& a, ThreadTeam& team) {
+    Forward<Bf16> work(a, team);
+    typename Operand<Bf16>::Packed* const packs[] = {&work.key, &work.value};
+    if (!work.local) pack_all(packs, 2, team);
+    team.run(work.tasks(), [](void* context, int64_t index, int worker) { ((Forward<Bf16>*)context)->task(index, worker); }, &work);
 }
 
 }  // namespace
 
-void dot_forward(const DotForward& a, Crew& crew) {
+// Precondition: as kernels.h says of Scores. Rows without a visible key get output 0 and lse −∞.
+void dot_forward(const DotForward& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries) return;
-    if (a.queries * (a.heads / a.key_heads) <= (a.keys > kFewKeys ? kFewRows : kFewest)) return dot_few(a, crew);
+    if (a.queries * (a.heads / a.key_heads) <= (a.keys > kFewKeys ? kFewRows : kFewRowsShort)) return dot_few_queries(a, team);
 #if defined(__AVX512BF16__)
-    if (a.type == Type::bfloat16) return forward<true>(a, crew);
+    if (a.type == Type::bfloat16) return forward<true>(a, team);
 #endif
-    forward<false>(a, crew);
+    forward<false>(a, team);
 }
 
 }  // namespace regard::REGARD_ISA

@@ -1,11 +1,12 @@
 // Attention under a Gaussian kernel (Nadaraya–Watson regression), forward.
 #include "gaussian.h"
-#include "stream_forward.h"
+#include "pair_forward.h"
 
 namespace regard::REGARD_ISA {
 
-void gaussian_forward(const DotForward& a, Crew& crew) {
-    if (a.batch && a.heads && a.queries) StreamForward<Gaussian>(a, nullptr, crew).run();
+// Preconditions: as kernels.h says of Scores; float32; beta > 0, no key bias, cap or dropout; scale is not used.
+void gaussian_forward(const DotForward& a, ThreadTeam& team) {
+    if (a.batch && a.heads && a.queries) PairForward<Gaussian>(a, nullptr, team).run();
 }
 
 }  // namespace regard::REGARD_ISA

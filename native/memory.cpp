@@ -8,49 +8,50 @@ namespace regard {
 namespace {
 
 #ifdef REGARD_DRIVER
-constexpr size_t kMost = 0;  // a sanitizer sees what is done to freed memory only if it was freed
+constexpr size_t kMaxCachedBytes = 0;  // a sanitizer detects a use after free only if the memory is freed
 #else
-constexpr size_t kMost = 64 << 20;  // bytes kept in all
+constexpr size_t kMaxCachedBytes = 64 << 20;  // in all
 #endif
-constexpr size_t kLeast = 256 << 10;  // smaller pieces the allocator keeps by itself
-constexpr int kPlaces = 8;
+constexpr size_t kMinCachedBytes = 256 << 10;  // smaller blocks are cached by the allocator itself
+constexpr int kMaxCached = 8;
 
-// Oldest first. Never waited for: a thread that finds it locked, or a child forked while it was, does without.
+// Released blocks, oldest first. The lock is only tried: a thread that finds it locked, or a child forked meanwhile, does not use the
+// cache.
 std::mutex lock;
-Piece shelf[kPlaces];
-int count = 0;
-size_t kept = 0;
+Allocation cache[kMaxCached];
+int cached_count = 0;
+size_t cached_bytes = 0;
 
-Piece take(int place) {
-    const Piece piece = shelf[place];
-    kept -= piece.bytes;
-    --count;
-    for (int i = place; i < count; ++i) shelf[i] = shelf[i + 1];
-    return piece;
+Allocation remove_cached(int index) {
+    const Allocation allocation = cache[index];
+    cached_bytes -= allocation.bytes;
+    --cached_count;
+    for (int i = index; i < cached_count; ++i) cache[i] = cache[i + 1];
+    return allocation;
 }
 
 }  // namespace
 
-Piece borrow(size_t bytes) {
+Allocation allocate_scratch(size_t bytes) {
     bytes = ((bytes < 64 ? 64 : bytes) + 63) / 64 * 64;
-    if (bytes >= kLeast && lock.try_lock()) {
+    if (bytes >= kMinCachedBytes && lock.try_lock()) {
         int best = -1;
-        for (int i = 0; i < count; ++i)
-            if (shelf[i].bytes >= bytes && shelf[i].bytes / 2 <= bytes && (best < 0 || shelf[i].bytes < shelf[best].bytes)) best = i;
-        const Piece found = best < 0 ? Piece{nullptr, 0} : take(best);
+        for (int i = 0; i < cached_count; ++i)
+            if (cache[i].bytes >= bytes && cache[i].bytes / 2 <= bytes && (best < 0 || cache[i].bytes < cache[best].bytes)) best = i;
+        const Allocation cached = best < 0 ? Allocation{nullptr, 0} : remove_cached(best);
         lock.unlock();
-        if (found.data) return found;
+        if (cached.data) return cached;
     }
     void* data = std::aligned_alloc(64, bytes);
     if (!data) throw std::bad_alloc();
     return {data, bytes};
 }
 
-void give_back(Piece piece) {
-    if (piece.bytes < kLeast || piece.bytes > kMost || !lock.try_lock()) return std::free(piece.data);
-    while (count == kPlaces || kept + piece.bytes > kMost) std::free(take(0).data);
-    shelf[count++] = piece;
-    kept += piece.bytes;
+void release_scratch(Allocation allocation) noexcept {
+    if (allocation.bytes < kMinCachedBytes || allocation.bytes > kMaxCachedBytes || !lock.try_lock()) return std::free(allocation.data);
+    while (cached_count == kMaxCached || cached_bytes + allocation.bytes > kMaxCachedBytes) std::free(remove_cached(0).data);
+    cache[cached_count++] = allocation;
+    cached_bytes += allocation.bytes;
     lock.unlock();
 }
 

@@ -1,16 +1,16 @@
-// Memory for the length of a call. Large pieces are kept for the next one: given back to the system, every call would have each
-// of their pages cleared and mapped anew.
+// Scratch memory for the duration of a call. Large blocks are cached for the next call: returned to the system, their pages would have to
+// be mapped and cleared again every time.
 #pragma once
 #include <cstddef>
 
 namespace regard {
 
-struct Piece {
+struct Allocation {
     void* data;
     size_t bytes;
 };
 
-Piece borrow(size_t bytes);  // at least so many, aligned to a cache line, holding anything; throws std::bad_alloc
-void give_back(Piece piece);
+Allocation allocate_scratch(size_t bytes);  // at least `bytes`, cache-line aligned, uninitialised; throws std::bad_alloc
+void release_scratch(Allocation allocation) noexcept;
 
 }  // namespace regard

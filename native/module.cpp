@@ -1,6 +1,6 @@
-// The compiled kernels as Python sees them: typed records of addresses and strides, and one function a kernel. Nothing of torch.
+// The Python module `regard._native`: typed records of addresses and strides, and one function per kernel. It does not use torch.
 //
-// Python's side of these records is src/regard/_native.pyi; what they mean is said in kernels.h.
+// Its types for Python are in src/regard/_native.pyi; kernels.h documents the records.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -32,13 +32,13 @@ bool interrupted() {
 }
 
 template <class Arguments>
-void run(void (*kernel)(const Arguments&, Crew&), const Arguments& arguments, int threads) {
-    Crew crew(threads, interrupted);
+void run(void (*kernel)(const Arguments&, ThreadTeam&), const Arguments& arguments, int threads) {
+    ThreadTeam team(threads, interrupted);
     {
         nb::gil_scoped_release release;
-        kernel(arguments, crew);
+        kernel(arguments, team);
     }
-    if (crew.stopped()) throw nb::python_error();
+    if (team.stopped()) throw nb::python_error();
 }
 
 // A kernel's arguments, beginning with the scores all kernels share.
@@ -61,15 +61,15 @@ struct BackwardArguments {
 };
 
 template <class Backward>
-void set_backward(Backward& a, const BackwardArguments& given) {
-    a.out = given.out;
-    a.lse = pointer<const float>(given.lse);
-    a.grad_out = given.grad_out;
-    a.grad_lse = pointer<const float>(given.grad_lse);
-    a.grad_query = given.grad_query;
-    a.grad_key = given.grad_key;
-    a.grad_value = given.grad_value;
-    a.delta = pointer<float>(given.delta);
+void set_backward(Backward& a, const BackwardArguments& backward) {
+    a.out = backward.out;
+    a.lse = pointer<const float>(backward.lse);
+    a.grad_out = backward.grad_out;
+    a.grad_lse = pointer<const float>(backward.grad_lse);
+    a.grad_query = backward.grad_query;
+    a.grad_key = backward.grad_key;
+    a.grad_value = backward.grad_value;
+    a.delta = pointer<float>(backward.delta);
 }
 
 void dot_forward(const Scores& scores, const View& out, Address lse, int threads) {
@@ -123,7 +123,7 @@ void pick(const Scores& scores, Address uniform, Address index, int threads) {
 void read_weights(const Read& arguments, int threads) { run(kernels().read, arguments, threads); }
 
 bool add_same(Read& a, Address rows, Address keys, bool itself, Address out) {
-    if (a.same_count == Read::kMostSame) return false;
+    if (a.same_count == Read::kMaxSame) return false;
     const int i = a.same_count++;
     a.same_rows[i] = pointer<const int32_t>(rows);
     a.same_keys[i] = pointer<const int32_t>(keys);
@@ -142,7 +142,7 @@ double limits(Limits::What what, int64_t repeats, int threads, Address data, int
     a.shares = threads;
     std::vector<float> results(threads);
     double amount = 0;
-    a.found = results.data();
+    a.checksum = results.data();
     a.amount = &amount;
     run(kernels().limits, a, threads);
     return amount;
@@ -166,14 +166,15 @@ void bind_records(nb::module_& module) {
                 new (self) Spans{pointer<const int32_t>(address), batch, head, row, range, ranges};
             },
             "address"_a, "batch"_a, "head"_a, "row"_a, "range"_a, "ranges"_a);
-    nb::class_<Pattern>(module, "Pattern", "A mask written out, a byte a pair, (B, h, L, S): address, and strides in bytes.")
+    nb::class_<Pattern>(module, "Pattern",
+                        "A dense mask, one byte per (query, key) pair, 1 = visible, (B, h, L, S): address, and strides in bytes.")
         .def(
             "__init__",
             [](Pattern* self, Address address, int64_t batch, int64_t head, int64_t row, int64_t column) {
                 new (self) Pattern{pointer<const uint8_t>(address), batch, head, row, column};
             },
             "address"_a, "batch"_a, "head"_a, "row"_a, "column"_a);
-    nb::class_<Scores>(module, "Scores", "The scores of one attention: what every kernel is given first.")
+    nb::class_<Scores>(module, "Scores", "The scores of one attention: the first argument of every kernel.")
         .def(
             "__init__",
             [](Scores* self, Type type, int64_t batch, int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t width,
@@ -204,26 +205,26 @@ void bind_records(nb::module_& module) {
             },
             "type"_a, "batch"_a, "heads"_a, "key_heads"_a, "queries"_a, "keys"_a, "width"_a, "value_width"_a, "query"_a, "key"_a, "value"_a,
             "key_bias"_a.none(), "spans"_a.none(), "pattern"_a.none(), "sinks"_a, "scale"_a, "cap"_a, "beta"_a, "dropout"_a, "seed"_a);
-    nb::class_<BackwardArguments>(module, "Backward", "What every backward kernel is given beside the scores.")
+    nb::class_<BackwardArguments>(module, "Backward", "The arguments every backward kernel takes beside the scores.")
         .def(
             "__init__",
             [](BackwardArguments* self, const View& out, Address lse, const View& grad_out, Address grad_lse, const View& grad_query,
-               const View& grad_key, const View& grad_value, Address delta) {
-                new (self) BackwardArguments{out, grad_out, grad_query, grad_key, grad_value, lse, grad_lse, delta};
-            },
+               const View& grad_key, const View& grad_value,
+               Address delta) { new (self) BackwardArguments{out, grad_out, grad_query, grad_key, grad_value, lse, grad_lse, delta}; },
             "out"_a, "lse"_a, "grad_out"_a, "grad_lse"_a, "grad_query"_a, "grad_key"_a, "grad_value"_a, "delta"_a);
 }
 
-// A pointer of `Read` as a property: its address, 0 while nobody asked for it.
+// A pointer of `Read` as a property: its address, or 0.
 template <auto Member>
 void bind_address(nb::class_<Read>& record, const char* name) {
     using Pointer = std::remove_reference_t<decltype(std::declval<Read&>().*Member)>;
     record.def_prop_rw(
-        name, [](const Read& self) { return (Address)(self.*Member); }, [](Read& self, Address address) { self.*Member = (Pointer)address; });
+        name, [](const Read& self) { return (Address)(self.*Member); },
+        [](Read& self, Address address) { self.*Member = (Pointer)address; });
 }
 
 void bind_read(nb::module_& module) {
-    nb::class_<Read> record(module, "Read", "What one pass reads off the weights; fields left at 0 are not read.");
+    nb::class_<Read> record(module, "Read", "The statistics one pass computes from the weights; fields left at 0 are not computed.");
     record.def(
         "__init__",
         [](Read* self, const Scores& scores, Address lse, int64_t shares) {
@@ -262,7 +263,7 @@ void bind_instruction_sets(nb::module_& module) {
         "instruction_sets",
         [] {
             std::vector<std::string> names;
-            for (const char* const* name = available(); *name; ++name) names.push_back(*name);
+            for (const char* const* name = available_instruction_sets(); *name; ++name) names.push_back(*name);
             return names;
         },
         "The instruction sets this build has and this machine can run, narrowest first.");

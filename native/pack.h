@@ -1,11 +1,11 @@
-// Tensors repacked once a call into the layouts the register tile reads; strides, types and ragged edges end here.
+// Copies tensors into the layouts that the register tile reads, handling strides, element types and sizes that are no multiple of kLanes.
 #pragma once
 #include "tile.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-REGARD_INLINE float widen(uint16_t half) {
+REGARD_INLINE float from_bfloat16(uint16_t half) {
     const uint32_t bits = (uint32_t)half << 16;
     float x;
     std::memcpy(&x, &bits, 4);
@@ -19,12 +19,12 @@ struct Matrix {
     Type type;
 
     Matrix(const View& view, Type type_, int64_t batch, int64_t head)
-        : data((const char*)view.data + (batch * view.batch + head * view.head) * (type_ == Type::float32 ? 4 : 2)),
-          row(view.row), column(view.column), type(type_) {}
+        : data((const char*)view.data + (batch * view.batch + head * view.head) * (type_ == Type::float32 ? 4 : 2)), row(view.row),
+          column(view.column), type(type_) {}
 
     REGARD_INLINE_MEMBER float at(int64_t i, int64_t j) const {
         const int64_t offset = i * row + j * column;
-        return type == Type::float32 ? ((const float*)data)[offset] : widen(((const uint16_t*)data)[offset]);
+        return type == Type::float32 ? ((const float*)data)[offset] : from_bfloat16(((const uint16_t*)data)[offset]);
     }
 
     // One row of bfloat16 as it is; zeros up to `width`.
@@ -38,38 +38,38 @@ struct Matrix {
         for (int64_t j = columns; j < width; ++j) to[j] = 0;
     }
 
-    // Row i into `to`, zeros up to `width`. What is not finite leaves a NaN in `trace`.
-    REGARD_INLINE_MEMBER void copy_row(int64_t i, int64_t columns, int64_t width, float* to, Float& trace) const {
+    // Row i into `to`, zeros up to `width`. What is not finite leaves a NaN in `finite_check`.
+    REGARD_INLINE_MEMBER void copy_row(int64_t i, int64_t columns, int64_t width, float* to, Float& finite_check) const {
         int64_t j = 0;
         if (type == Type::float32 && column == 1) {
             const float* from = (const float*)data + i * row;
             for (; j + kLanes <= columns; j += kLanes) {
                 const Float x = load(from + j);
-                trace += x * 0.0f;
+                finite_check += x * 0.0f;
                 store(to + j, x);
             }
         } else if (column == 1) {
             const uint16_t* from = (const uint16_t*)data + i * row;
             for (; j + kLanes <= columns; j += kLanes) {
-                const Float x = load_wide(from + j);
-                trace += x * 0.0f;
+                const Float x = load_bfloat16(from + j);
+                finite_check += x * 0.0f;
                 store(to + j, x);
             }
         }
         for (; j < columns; ++j) {
             to[j] = at(i, j);
-            trace[0] += to[j] * 0.0f;
+            finite_check[0] += to[j] * 0.0f;
         }
         for (; j < width; ++j) to[j] = 0;
     }
     void copy_row(int64_t i, int64_t columns, int64_t width, float* to) const {
-        Float trace{};
-        copy_row(i, columns, width, to, trace);
+        Float finite_check{};
+        copy_row(i, columns, width, to, finite_check);
     }
 };
 
 // Σ of a matrix's row i times `b`, which is padded.
-static float dot_row(const Matrix& a, int64_t i, const float* b, int64_t columns) {
+[[maybe_unused]] static float dot_row(const Matrix& a, int64_t i, const float* b, int64_t columns) {
     Float part{};
     int64_t j = 0;
     if (a.column == 1 && a.type == Type::float32) {
@@ -77,15 +77,21 @@ static float dot_row(const Matrix& a, int64_t i, const float* b, int64_t columns
         for (; j + kLanes <= columns; j += kLanes) part += load(from + j) * load(b + j);
     } else if (a.column == 1) {
         const uint16_t* from = (const uint16_t*)a.data + i * a.row;
-        for (; j + kLanes <= columns; j += kLanes) part += load_wide(from + j) * load(b + j);
+        for (; j + kLanes <= columns; j += kLanes) part += load_bfloat16(from + j) * load(b + j);
     }
     double sum = horizontal_sum(part);
     for (; j < columns; ++j) sum += (double)a.at(i, j) * b[j];
     return (float)sum;
 }
 
+// Rows [first, first + count) of `from`, count ≤ kRows, as [column][kRows], missing rows zero: one column's broadcasts are side by side.
+[[maybe_unused]] static inline void pack_query_group(const Matrix& from, int64_t first, int64_t count, int64_t columns, float* to) {
+    for (int64_t c = 0; c < columns; ++c)
+        for (int64_t i = 0; i < kRows; ++i) to[c * kRows + i] = i < count ? from.at(first + i, c) : 0.0f;
+}
+
 // Whether every one of the n numbers is finite.
-static inline bool finite(const float* x, int64_t n) {
+static inline bool all_finite(const float* x, int64_t n) {
     Float sum{};
     int64_t j = 0;
     for (; j + kLanes <= n; j += kLanes) sum += load(x + j) * 0.0f;
@@ -97,21 +103,21 @@ static inline bool finite(const float* x, int64_t n) {
 // Rows [first, first + count) of `from` in the `rows` layout, padding rows zeroed up to `total`. True if all are finite.
 static bool pack_rows(const Matrix& from, int64_t first, int64_t count, int64_t total, int64_t columns, float* to) {
     const int64_t width = padded(columns);
-    Float trace{};
-    for (int64_t i = 0; i < count; ++i) from.copy_row(first + i, columns, width, to + i * width, trace);
+    Float finite_check{};
+    for (int64_t i = 0; i < count; ++i) from.copy_row(first + i, columns, width, to + i * width, finite_check);
     for (int64_t i = count * width; i < total * width; i += kLanes) store(to + i, Float{});
-    return horizontal_sum(trace) == 0.0f;
+    return horizontal_sum(finite_check) == 0.0f;
 }
 
 // log2(kLanes) butterfly steps; at each, elements whose row and column bits differ change places.
 template <int Bit = 1>
 REGARD_INLINE void transpose_lanes(Float (&v)[kLanes]) {
-#pragma GCC unroll 16
+    REGARD_UNROLL(16)
     for (int i = 0; i < kLanes; ++i) {
         if (i & Bit) continue;
         const Float a = v[i], b = v[i | Bit];
-        v[i] = __builtin_shuffle(a, b, (Int)Partners<Bit>::low);
-        v[i | Bit] = __builtin_shuffle(a, b, (Int)Partners<Bit>::high);
+        v[i] = shuffle<Low<Bit>>(a, b);
+        v[i | Bit] = shuffle<High<Bit>>(a, b);
     }
     if constexpr (2 * Bit < kLanes) transpose_lanes<2 * Bit>(v);
 }
@@ -119,10 +125,10 @@ REGARD_INLINE void transpose_lanes(Float (&v)[kLanes]) {
 // kLanes×kLanes transpose in registers: kLanes rows at `from` (stride ld) become columns at `to` (stride kPanel).
 static inline void transpose_square(const float* from, int64_t ld, float* to) {
     Float v[kLanes];
-#pragma GCC unroll 16
+    REGARD_UNROLL(16)
     for (int i = 0; i < kLanes; ++i) v[i] = load(from + i * ld);
     transpose_lanes(v);
-#pragma GCC unroll 16
+    REGARD_UNROLL(16)
     for (int i = 0; i < kLanes; ++i) store(to + i * kPanel, v[i]);
 }
 
@@ -148,49 +154,54 @@ static bool pack_panel(const Matrix& from, int64_t first, int64_t count, int64_t
     const int64_t width = padded(columns);
     const float* source = (const float*)from.data + first * from.row;
     int64_t ld = from.row;
-    bool clean = true;
+    bool all_finite = true;
     const bool direct = from.type == Type::float32 && from.column == 1 && count % kLanes == 0 && columns == width;
     if (!direct) {
-        clean = pack_rows(from, first, count, round_up(count, kLanes), columns, buffer);
+        all_finite = pack_rows(from, first, count, round_up(count, kLanes), columns, buffer);
         source = buffer;
         ld = width;
     } else {
-        Float trace{};
+        Float finite_check{};
         for (int64_t i = 0; i < count; ++i)
-            for (int64_t j = 0; j < columns; j += kLanes) trace += load(source + i * ld + j) * 0.0f;
-        clean = horizontal_sum(trace) == 0.0f;
+            for (int64_t j = 0; j < columns; j += kLanes) finite_check += load(source + i * ld + j) * 0.0f;
+        all_finite = horizontal_sum(finite_check) == 0.0f;
     }
     transpose_panel(source, ld, count, columns, to);
-    return clean;
+    return all_finite;
 }
+
+constexpr int64_t kLocal = 1 << 16;  // numbers of one head that fit the cache beside the rest: short sequences are packed by their task
 
 enum class Layout { rows, panels, plain };
 
 // One tensor (B, heads, rows, columns), repacked; a panel's worth of rows holding a number that is not finite is marked
-// dirty, because a hidden key must not reach a sum even as 0 · NaN. With `slots`, only so many pairs of (batch, head) are held
+// non-finite, because a hidden key must not affect a sum even as 0 · NaN. With `slots`, only that many pairs of (batch, head) are stored
 // at a time: short sequences are packed where they are used, into memory that stays in the cache.
 struct Pack {
     View view;
     Type type;
     Layout layout;
-    int64_t heads, pairs, rows, columns, width, panels, room;
+    int64_t heads, pairs, rows, columns, width, panels, slot_floats;
     bool direct;  // already laid out as rows: read in place
-    Scratch data, marks, spare;
+    Scratch data, marks, buffers;
 
-    // `more` rows of zeros follow the last row.
-    Pack(const View& view_, Type type_, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_, int64_t more = 0, int64_t slots = 0)
+    // `extra_rows` rows of zeros follow the last row.
+    Pack(const View& view_, Type type_, Layout layout_, int64_t batch, int64_t heads_, int64_t rows_, int64_t columns_,
+         int64_t extra_rows = 0, int64_t slots = 0)
         : view(view_), type(type_), layout(layout_), heads(heads_), pairs(batch * heads_), rows(rows_), columns(columns_),
           width(padded(columns_)), panels(ceil_div(rows_, kPanel)),
-          room(layout != Layout::panels ? (panels * kPanel + more) * width : panels * kPanel * columns),
-          direct(layout != Layout::panels && type == Type::float32 && view.column == 1 && view.row == width && columns == width && !more && !slots),
-          data(direct ? 0 : 4 * (slots ? slots : pairs) * room), marks((slots ? slots : pairs) * panels), spare(4 * slots * buffer()) {}
+          slot_floats(layout != Layout::panels ? (panels * kPanel + extra_rows) * width : panels * kPanel * columns),
+          direct(layout != Layout::panels && type == Type::float32 && view.column == 1 && view.row == width && columns == width &&
+                 !extra_rows && !slots),
+          data(direct ? 0 : 4 * (slots ? slots : pairs) * slot_floats), marks((slots ? slots : pairs) * panels),
+          buffers(4 * slots * buffer()) {}
 
     const float* at(int64_t slot) const {
         if (direct) return (const float*)view.data + slot / heads * view.batch + slot % heads * view.head;
-        return data.floats() + slot * room;
+        return data.floats() + slot * slot_floats;
     }
     const float* panel(int64_t slot, int64_t p) const { return at(slot) + p * kPanel * columns; }
-    const uint8_t* dirty(int64_t slot) const { return (const uint8_t*)marks.data + slot * panels; }
+    const uint8_t* non_finite(int64_t slot) const { return (const uint8_t*)marks.data + slot * panels; }
 
     static constexpr int64_t kChunk = 16;  // panels in a task
     int64_t tasks() const { return pairs * ceil_div(panels, kChunk); }
@@ -201,7 +212,7 @@ struct Pack {
         fill(pair, pair, first, min(first + kChunk, panels), buffer);
     }
     // All of a pair into one of the slots.
-    void fill(int64_t pair, int64_t slot) { fill(pair, slot, 0, panels, spare.floats() + slot * buffer()); }
+    void fill(int64_t pair, int64_t slot) { fill(pair, slot, 0, panels, buffers.floats() + slot * buffer()); }
     // The same out of its rows, packed just before.
     void fill(int64_t slot, const Pack& packed) {
         for (int64_t p = 0; p < panels; ++p) {
@@ -216,49 +227,52 @@ struct Pack {
         float* to = (float*)at(slot);
         for (int64_t p = first; p < last; ++p) {
             const int64_t count = min(kPanel, rows - p * kPanel);
-            bool clean;
+            bool finite;
             if (direct) {
-                clean = finite(to + p * kPanel * width, count * width);
+                finite = all_finite(to + p * kPanel * width, count * width);
             } else if (layout != Layout::panels) {
-                clean = pack_rows(from, p * kPanel, count, p + 1 == panels ? min(round_up(rows, kRows), room / width) - p * kPanel : kPanel, columns,
-                                  to + p * kPanel * width);
+                finite = pack_rows(from, p * kPanel, count,
+                                   p + 1 == panels ? min(round_up(rows, kRows), slot_floats / width) - p * kPanel : kPanel, columns,
+                                   to + p * kPanel * width);
             } else {
-                clean = pack_panel(from, p * kPanel, count, columns, to + p * kPanel * columns, buffer);
+                finite = pack_panel(from, p * kPanel, count, columns, to + p * kPanel * columns, buffer);
             }
-            ((uint8_t*)marks.data)[slot * panels + p] = !clean;
+            ((uint8_t*)marks.data)[slot * panels + p] = !finite;
         }
     }
 };
 
-// Packs every tensor of the list, in one go over the crew.
+// Packs every tensor of the list, as one set of tasks.
 template <class Kind>
-static void pack_all(Kind* const* packs, int count, Crew& crew) {
+static void pack_all(Kind* const* packs, int count, ThreadTeam& team) {
     struct Context {
         Kind* const* packs;
         int count;
-        Crew& crew;
-        int64_t room;
-        float* spare;
+        ThreadTeam& team;
+        int64_t buffer_floats;
+        float* buffers;
     };
-    int64_t tasks = 0, room = 0;
+    int64_t tasks = 0, buffer_floats = 0;
     for (int i = 0; i < count; ++i) {
         tasks += packs[i]->tasks();
-        room = max(room, packs[i]->buffer());
+        buffer_floats = max(buffer_floats, packs[i]->buffer());
     }
-    Scratch spare(4 * room * crew.threads());
-    Context context{packs, count, crew, room, spare.floats()};
-    crew.run(tasks,
-             [](void* opaque, int64_t index, int worker) {
-                 Context& c = *(Context*)opaque;
-                 if (c.crew.stopped(worker)) return;
-                 for (int i = 0; i < c.count; index -= c.packs[i++]->tasks())
-                     if (index < c.packs[i]->tasks()) return c.packs[i]->task(index, c.spare + worker * c.room);
-             },
-             &context);
+    Scratch buffers(4 * buffer_floats * team.threads());
+    Context context{packs, count, team, buffer_floats, buffers.floats()};
+    team.run(
+        tasks,
+        [](void* opaque, int64_t index, int worker) {
+            Context& c = *(Context*)opaque;
+            if (c.team.stopped(worker)) return;
+            for (int i = 0; i < c.count; index -= c.packs[i++]->tasks())
+                if (index < c.packs[i]->tasks()) return c.packs[i]->task(index, c.buffers + worker * c.buffer_floats);
+        },
+        &context);
 }
 
 // One row of float32 results, times `factor`, into a strided tensor of either type.
-static void store_row(const View& view, Type type, int64_t batch, int64_t head, int64_t row, int64_t columns, float factor, const float* from) {
+static void store_row(const View& view, Type type, int64_t batch, int64_t head, int64_t row, int64_t columns, float factor,
+                      const float* from) {
     const int64_t offset = batch * view.batch + head * view.head + row * view.row;
     if (type == Type::float32) {
         float* to = (float*)view.data + offset;
@@ -270,7 +284,7 @@ static void store_row(const View& view, Type type, int64_t batch, int64_t head, 
     } else {
         uint16_t* to = (uint16_t*)view.data + offset;
         int64_t c = 0;
-        for (; view.column == 1 && c + kLanes <= columns; c += kLanes) store_narrow(to + c, load(from + c) * factor);
+        for (; view.column == 1 && c + kLanes <= columns; c += kLanes) store_bfloat16(to + c, load(from + c) * factor);
         for (; c < columns; ++c) to[c * view.column] = narrow(splat(from[c] * factor))[0];
     }
 }

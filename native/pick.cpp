@@ -1,32 +1,30 @@
 // A hard choice: the first largest score of each row, or the key where the distribution function passes the row's uniform
 // number. A draw takes two passes over the scores: the running maximum and sum, then the inversion with both known.
-#include "scores.h"
+#include "score_block.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kScoreRow = kBlock + kLanes;
-
 struct Picker {
     const Pick& a;
-    Crew& crew;
+    ThreadTeam& team;
     Pack key;
     Bias bias;
-    Post post;
+    ScoreTransform transform;
     const int64_t blocks;
     Scratch scratch;
 
-    Picker(const Pick& a_, Crew& crew_)
-        : a(a_), crew(crew_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), post(a_),
-          blocks(ceil_div(a_.queries, kRows)), scratch(4 * crew_.threads() * slot()) {}
+    Picker(const Pick& a_, ThreadTeam& team_)
+        : a(a_), team(team_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), transform(a_),
+          blocks(ceil_div(a_.queries, kRows)), scratch(4 * team_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * kScoreRow + round_up(kRows * a.width, kLanes); }
 
     struct Row {
         float best = -INFINITY;
-        int64_t first = -1;              // of the best; the draw
-        int64_t last = -1;               // the last key with any weight
-        double total = 0, running = 0, wanted = 0;
+        int64_t first = -1;  // of the best; the draw
+        int64_t last = -1;   // the last key with any weight
+        double total = 0, running = 0, target = 0;
         bool drawn = false;
     };
 
@@ -36,57 +34,44 @@ struct Picker {
         const int rows = (int)min(kRows, a.queries - first);
         float* s = scratch.floats() + worker * slot();
         float* query = s + kRows * kScoreRow;
-        const Matrix q(a.query, a.type, batch, head);
-        for (int64_t k = 0; k < a.width; ++k)
-            for (int i = 0; i < kRows; ++i) query[k * kRows + i] = i < rows ? q.at(first + i, k) : 0.0f;
+        pack_query_group(Matrix(a.query, a.type, batch, head), first, rows, a.width, query);
         Row state[kRows];
-        pass(batch, head, pair, row, first, rows, query, s, worker, [&](Row& r, const Seen& seen, int64_t begin, const float* scores) { largest(r, seen, begin, scores); }, state);
-        if (a.uniform && !crew.stopped()) {
+        pass(
+            batch, head, pair, row, first, rows, query, s, worker,
+            [&](Row& r, const BlockVisibility& visible, int64_t begin, const float* scores) { largest(r, visible, begin, scores); }, state);
+        if (a.uniform && !team.stopped()) {
             for (int i = 0; i < rows; ++i) {
-                state[i].wanted = a.uniform[row * a.queries + first + i] * state[i].total;
+                state[i].target = a.uniform[row * a.queries + first + i] * state[i].total;
                 state[i].first = -1;
             }
-            pass(batch, head, pair, row, first, rows, query, s, worker, [&](Row& r, const Seen& seen, int64_t begin, float* scores) { invert(r, seen, begin, scores); }, state);
+            pass(
+                batch, head, pair, row, first, rows, query, s, worker,
+                [&](Row& r, const BlockVisibility& visible, int64_t begin, float* scores) { invert(r, visible, begin, scores); }, state);
         }
         for (int i = 0; i < rows; ++i) a.index[row * a.queries + first + i] = a.uniform && !state[i].drawn ? state[i].last : state[i].first;
     }
 
-    template <class See>
-    void pass(int64_t batch, int64_t head, int64_t pair, int64_t row, int64_t first, int rows, const float* query, float* s, int worker, See see, Row* state) const {
-        Group group(a, batch, head, first, rows);
+    template <class Visit>
+    void pass(int64_t batch, int64_t head, int64_t pair, int64_t row, int64_t first, int rows, const float* query, float* s, int worker,
+              Visit visit, Row* state) const {
+        RowGroup group(a, batch, head, first, rows);
         int64_t low = a.keys, high = 0;
-        group.extent(low, high);
-        Seen seen;
+        group.widen_extent(low, high);
+        BlockVisibility visible;
+        Float best[kRows];  // not needed here
         for (int64_t begin = low / kPanel * kPanel; begin < high; begin += kBlock) {
-            if (crew.stopped(worker)) return;
-            if (!group.look(begin, min(begin + kBlock, high), seen)) continue;
-            scores(seen, begin, pair, row, query, s);
-            for (int i = 0; i < rows; ++i) see(state[i], seen, begin, s + i * kScoreRow);
+            if (team.stopped(worker)) return;
+            if (!group.find_visible(begin, min(begin + kBlock, high), visible)) continue;
+            score_block(key, transform, visible, begin, pair, bias.row(row), query, s, best);
+            for (int i = 0; i < rows; ++i) visit(state[i], visible, begin, s + i * kScoreRow);
         }
     }
 
-    void scores(const Seen& seen, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
-        const float* key_bias = bias.row(row);
-        for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
-            Float acc[kRows][2];
-            clear(acc);
-            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
-            for (int i = 0; i < kRows; ++i)
-                for (int c = 0; c < 2; ++c) {
-                    Float x = acc[i][c];
-                    if (!post.plain) x = post.apply(x, key_bias ? key_bias + begin + p * kPanel + c * kLanes : nullptr);
-                    if (seen.panel[p] == kSome) x = choose(seen.bits[p][i] >> c * kLanes, x, splat(-INFINITY));
-                    store(to + i * kScoreRow + p * kPanel + c * kLanes, x);
-                }
-        }
-    }
-
-    // The first largest (a NaN counts as larger than any number), and Σ 2^(s − best) when a draw is wanted.
-    void largest(Row& r, const Seen& seen, int64_t begin, const float* s) const {
+    // The first largest (a NaN counts as larger than any number), and Σ 2^(s − best) for a draw.
+    void largest(Row& r, const BlockVisibility& visible, int64_t begin, const float* s) const {
         const float before = r.best;
         for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
+            if (visible.panel[p] == kNone) continue;
             for (int64_t j = p * kPanel; j < (p + 1) * kPanel; j += kLanes) {
                 if (!any(~(load(s + j) <= r.best))) continue;
                 for (int64_t c = j; c < j + kLanes; ++c)
@@ -98,34 +83,34 @@ struct Picker {
         }
         if (!a.uniform) return;
         const float safe = r.best == -INFINITY ? 0.0f : r.best;
-        if (before != -INFINITY) r.total *= ::exp2((double)(before - safe) * post.factor);
+        if (before != -INFINITY) r.total *= ::exp2((double)(before - safe) * transform.factor);
         for (int64_t p = 0; p < kPanels; ++p)
-            if (seen.panel[p] != kNone) r.total += weight(s, p, safe);
+            if (visible.panel[p] != kNone) r.total += weight(s, p, safe);
     }
 
     double weight(const float* s, int64_t p, float top) const {
-        const Float shift = splat(top * post.factor);
+        const Float shift = splat(top * transform.factor);
         const float* at = s + p * kPanel;
-        return (double)horizontal_sum(exp2(load(at) * post.factor - shift) + exp2(load(at + kLanes) * post.factor - shift));
+        return (double)horizontal_sum(exp2(load(at) * transform.factor - shift) + exp2(load(at + kLanes) * transform.factor - shift));
     }
 
-    void invert(Row& r, const Seen& seen, int64_t begin, float* s) const {
+    void invert(Row& r, const BlockVisibility& visible, int64_t begin, float* s) const {
         if (r.drawn || r.best == -INFINITY) return;
         for (int64_t p = 0; p < kPanels && !r.drawn; ++p) {
-            if (seen.panel[p] == kNone) continue;
+            if (visible.panel[p] == kNone) continue;
             const double all = weight(s, p, r.best);
             if (all == 0) continue;
             float e[2 * kLanes];
-            const Float shift = splat(r.best * post.factor);
-            store(e, exp2(load(s + p * kPanel) * post.factor - shift));
-            store(e + kLanes, exp2(load(s + p * kPanel + kLanes) * post.factor - shift));
-            const bool here = r.running + all * (1 + 1e-6) > r.wanted;  // otherwise step over the panel
+            const Float shift = splat(r.best * transform.factor);
+            store(e, exp2(load(s + p * kPanel) * transform.factor - shift));
+            store(e + kLanes, exp2(load(s + p * kPanel + kLanes) * transform.factor - shift));
+            const bool may_be_here = r.running + all * (1 + 1e-6) > r.target;  // otherwise step over the panel
             double running = r.running;
             for (int64_t j = 0; j < kPanel; ++j) {
                 if (!(e[j] > 0)) continue;
                 running += e[j];
                 r.last = begin + p * kPanel + j;
-                if (here && running > r.wanted) {
+                if (may_be_here && running > r.target) {
                     r.first = r.last;
                     r.drawn = true;
                     return;
@@ -138,12 +123,15 @@ struct Picker {
 
 }  // namespace
 
-void pick(const Pick& a, Crew& crew) {
+// Preconditions: as kernels.h says of Scores; no dropout; sinks are not used; uniform numbers lie in [0, 1).
+void pick(const Pick& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries) return;
-    Picker picker(a, crew);
+    Picker picker(a, team);
     Pack* const packs[] = {&picker.key};
-    pack_all(packs, 1, crew);
-    crew.run(a.batch * a.heads * picker.blocks, [](void* context, int64_t index, int worker) { ((Picker*)context)->task(index, worker); }, &picker);
+    pack_all(packs, 1, team);
+    team.run(
+        a.batch * a.heads * picker.blocks, [](void* context, int64_t index, int worker) { ((Picker*)context)->task(index, worker); },
+        &picker);
 }
 
 }  // namespace regard::REGARD_ISA

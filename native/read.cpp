@@ -1,14 +1,12 @@
-// Readings of dot-product attention: one more pass over the scores, weights p = 2^(s − lse) made, looked at and dropped.
+// Readings of dot-product attention: one more pass over the scores, weights p = 2^(s − lse) computed, read and dropped.
 //
 // A task takes every n-th block of queries of one head, so that what is summed over rows is its own (a share).
-#include "scores.h"
+#include "score_block.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr int64_t kScoreRow = kBlock + kLanes;
-constexpr int kGroups = 8;
-constexpr int64_t kQueries = kGroups * kRows;
+constexpr int64_t kQueries = kMaxGroups * kRows;
 
 REGARD_INLINE float sum_of(const float* x, int64_t n) {
     Float sum{};
@@ -21,23 +19,23 @@ REGARD_INLINE float sum_of(const float* x, int64_t n) {
 
 struct Reader {
     const Read& a;
-    Crew& crew;
+    ThreadTeam& team;
     Pack key;
     Bias bias;
-    Post post;
+    ScoreTransform transform;
     const int64_t blocks, cells;  // query blocks of a head; cells of its pooled map
     Scratch scratch;
 
-    Reader(const Read& a_, Crew& crew_)
-        : a(a_), crew(crew_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), post(a_),
-          blocks(ceil_div(a_.queries, kQueries)), cells(a_.pooled_rows * a_.pooled_columns), scratch(4 * crew_.threads() * slot()) {}
+    Reader(const Read& a_, ThreadTeam& team_)
+        : a(a_), team(team_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), transform(a_),
+          blocks(ceil_div(a_.queries, kQueries)), cells(a_.pooled_rows * a_.pooled_columns), scratch(4 * team_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * kScoreRow + round_up(kQueries * a.width, kLanes); }
 
     struct Row {
-        float best = -INFINITY;          // raw, in stored units
-        float threshold = -INFINITY;     // of the lightest of the top, as an exponent
-        double entropy = 0, mass = 0, by_query = 0, sink = 0, at = 0, same[Read::kMostSame] = {};
+        float best = -INFINITY;       // raw, in stored units
+        float threshold = -INFINITY;  // of the lightest of the top, as an exponent
+        double entropy = 0, mass = 0, by_query = 0, sink = 0, at = 0, same[Read::kMaxSame] = {};
     };
 
     // Where one (share, head) keeps its sums over rows.
@@ -55,17 +53,18 @@ struct Reader {
         if (sums.pooled) std::memset(sums.pooled, 0, 8 * cells);
         float* weights = scratch.floats() + worker * slot();
         float* query = weights + kRows * kScoreRow;
-        Seen seen;
+        BlockVisibility visible;
         for (int64_t block = share; block < blocks; block += a.shares) {
             const int64_t first = block * kQueries, count = min(kQueries, a.queries - first);
-            pack_queries(batch, head, first, count, query);
-            Group group[kGroups];
+            RowGroup group[kMaxGroups];
             Row state[kQueries];
             int64_t low = a.keys, high = 0;
-            const int used = (int)ceil_div(count, kRows);
-            for (int g = 0; g < used; ++g) {
-                group[g] = Group(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
-                group[g].extent(low, high);
+            const int group_count = (int)ceil_div(count, kRows);
+            for (int g = 0; g < group_count; ++g) {
+                group[g] = RowGroup(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
+                group[g].widen_extent(low, high);
+                pack_query_group(Matrix(a.query, a.type, batch, head), first + g * kRows, group[g].rows, a.width,
+                                 query + g * kRows * a.width);
             }
             for (int64_t i = 0; a.top && i < count * a.top; ++i) {
                 a.top_weights[(row * a.queries + first) * a.top + i] = 0;
@@ -73,52 +72,26 @@ struct Reader {
             }
             for (int64_t begin = low / kPanel * kPanel; begin < high; begin += kBlock) {
                 const int64_t end = min(begin + kBlock, high);
-                for (int g = 0; g < used; ++g) {
-                    if (!group[g].look(begin, end, seen)) continue;
+                for (int g = 0; g < group_count; ++g) {
+                    if (!group[g].find_visible(begin, end, visible)) continue;
                     const int64_t top = first + g * kRows;
-                    scores(state + g * kRows, seen, begin, pair, row, query + g * kRows * a.width, weights);
-                    for (int i = 0; i < group[g].rows; ++i) weigh(state[g * kRows + i], seen, begin, row, top + i, weights + i * kScoreRow);
-                    if (sums.received) receive(seen, begin, end, group[g].rows, weights, sums.received);
-                    for (int i = 0; i < group[g].rows; ++i) spread(state[g * kRows + i], seen, begin, end, row, top + i, weights + i * kScoreRow, sums);
+                    scores(state + g * kRows, visible, begin, pair, row, query + g * kRows * a.width, weights);
+                    for (int i = 0; i < group[g].rows; ++i)
+                        make_weights(state[g * kRows + i], visible, begin, row, top + i, weights + i * kScoreRow);
+                    if (sums.received) add_received(visible, begin, end, group[g].rows, weights, sums.received);
+                    for (int i = 0; i < group[g].rows; ++i)
+                        add_along_row(state[g * kRows + i], visible, begin, end, row, top + i, weights + i * kScoreRow, sums);
                 }
-                if (crew.stopped(worker)) return;
+                if (team.stopped(worker)) return;
             }
             for (int64_t i = 0; i < count; ++i) finish(state[i], row * a.queries + first + i);
         }
     }
 
-    void pack_queries(int64_t batch, int64_t head, int64_t first, int64_t count, float* to) const {
-        const Matrix q(a.query, a.type, batch, head);
-        for (int64_t i = 0; i < round_up(count, kRows); ++i)
-            for (int64_t k = 0; k < a.width; ++k) to[(i / kRows * a.width + k) * kRows + i % kRows] = i < count ? q.at(first + i, k) : 0.0f;
-    }
-
-    // Scores of one row group, in stored units, −∞ where hidden; and the largest of each row.
-    void scores(Row* state, const Seen& seen, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
+    // Scores of one row group, and the largest of each row.
+    void scores(Row* state, const BlockVisibility& visible, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
         Float best[kRows];
-        for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
-        const float* key_bias = bias.row(row);
-        for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
-            Float acc[kRows][2];
-            clear(acc);
-            multiply(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p), kPanel, a.width);
-            if (!post.plain) {
-                const float* b = key_bias ? key_bias + begin + p * kPanel : nullptr;
-                for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = post.apply(acc[i][c], b ? b + c * kLanes : nullptr);
-            }
-            if (seen.panel[p] == kSome) {
-                for (int i = 0; i < kRows; ++i)
-                    for (int c = 0; c < 2; ++c) acc[i][c] = choose(seen.bits[p][i] >> c * kLanes, acc[i][c], splat(-INFINITY));
-            }
-#pragma GCC unroll 16
-            for (int i = 0; i < kRows; ++i) {
-                store(to + i * kScoreRow + p * kPanel, acc[i][0]);
-                store(to + i * kScoreRow + p * kPanel + kLanes, acc[i][1]);
-                best[i] = max(best[i], max(acc[i][0], acc[i][1]));
-            }
-        }
+        score_block(key, transform, visible, begin, pair, bias.row(row), query, to, best);
         for (int i = 0; i < kRows; ++i) {
             const float top = horizontal_max(best[i]);
             if (top > state[i].best) state[i].best = top;
@@ -126,18 +99,18 @@ struct Reader {
     }
 
     // Scores become weights; what is summed along a row is summed here.
-    void weigh(Row& state, const Seen& seen, int64_t begin, int64_t row, int64_t i, float* s) const {
+    void make_weights(Row& state, const BlockVisibility& visible, int64_t begin, int64_t row, int64_t i, float* s) const {
         const float lse = a.lse[row * a.queries + i];
         const Float shift = splat(lse == -INFINITY ? INFINITY : lse * kLog2e);
         const float* norms = a.norms ? a.norms + row * a.keys + begin : nullptr;
         Float entropy{}, mass{}, by_query{};
         for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
+            if (visible.panel[p] == kNone) continue;
             float* at = s + p * kPanel;
             Float x[2];
-#pragma GCC unroll 2
+            REGARD_UNROLL(2)
             for (int c = 0; c < 2; ++c) {
-                x[c] = max(splat(-200.0f), load(at + c * kLanes) * post.factor - shift);  // finite, so that 0 · x is 0
+                x[c] = max(splat(-200.0f), load(at + c * kLanes) * transform.factor - shift);  // finite, so that 0 · x is 0
                 const Float weight = exp2(x[c]);
                 store(at + c * kLanes, weight);
                 mass += weight;
@@ -178,9 +151,9 @@ struct Reader {
         }
     }
 
-    void receive(const Seen& seen, int64_t begin, int64_t end, int rows, const float* weights, double* received) const {
+    void add_received(const BlockVisibility& visible, int64_t begin, int64_t end, int rows, const float* weights, double* received) const {
         for (int64_t p = 0; p < kPanels; ++p) {
-            if (seen.panel[p] == kNone) continue;
+            if (visible.panel[p] == kNone) continue;
             float total[2 * kLanes];
             for (int c = 0; c < 2; ++c) {
                 Float sum{};
@@ -193,28 +166,29 @@ struct Reader {
         }
     }
 
-    // Sums over stretches of a row (distance bins, cells of the map, first keys), and single weights.
-    void spread(Row& state, const Seen& seen, int64_t begin, int64_t end, int64_t row, int64_t i, const float* w, const Sums& sums) const {
+    // Sums over runs of a row's keys (distance bins, cells of the map, first keys), and single weights.
+    void add_along_row(Row& state, const BlockVisibility& visible, int64_t begin, int64_t end, int64_t row, int64_t i, const float* w,
+                       const Sums& sums) const {
         for (int64_t p = 0; p < kPanels;) {
-            if (seen.panel[p] == kNone) {
+            if (visible.panel[p] == kNone) {
                 ++p;
                 continue;
             }
             const int64_t from = p * kPanel;
-            while (p < kPanels && seen.panel[p] != kNone) ++p;
+            while (p < kPanels && visible.panel[p] != kNone) ++p;
             const int64_t to = min(p * kPanel, end - begin);
-            if (a.distance || a.pooled || a.sink) stretches(state, begin, from, to, i, w, sums);
+            if (a.distance || a.pooled || a.sink) add_runs(state, begin, from, to, i, w, sums);
             for (int s = 0; s < a.same_count; ++s) state.same[s] += same(s, begin, from, to, row / a.heads, i, w);
             if (a.at) {
-                const int64_t wanted = a.at_keys[row * a.queries + i] - begin;
-                if (wanted >= from && wanted < to) state.at = w[wanted];
+                const int64_t key = a.at_keys[row * a.queries + i] - begin;
+                if (key >= from && key < to) state.at = w[key];
             }
             for (int64_t n = 0; n < a.chosen_count; ++n)
                 if (a.chosen[n] == i) std::memcpy(a.rows + (row * a.chosen_count + n) * a.keys + begin + from, w + from, 4 * (to - from));
         }
     }
 
-    void stretches(Row& state, int64_t begin, int64_t from, int64_t to, int64_t i, const float* w, const Sums& sums) const {
+    void add_runs(Row& state, int64_t begin, int64_t from, int64_t to, int64_t i, const float* w, const Sums& sums) const {
         const int64_t self = i + a.keys - a.queries;  // the key that stands where the query does
         double* cell = sums.pooled ? sums.pooled + i * a.pooled_rows / a.queries * a.pooled_columns : nullptr;
         for (int64_t j = from; j < to;) {
@@ -222,7 +196,8 @@ struct Reader {
             if (sums.distance) {
                 const int64_t offset = begin + j - self, far = offset < 0 ? -offset : offset;
                 const int64_t number = far == 0 ? 0 : far == 1 ? 1 : 65 - __builtin_clzll((unsigned long long)(far - 1));
-                const int64_t nearest = number < 3 ? number : ((int64_t)1 << (number - 2)) + 1, farthest = number < 3 ? number : (int64_t)1 << (number - 1);
+                const int64_t nearest = number < 3 ? number : ((int64_t)1 << (number - 2)) + 1,
+                              farthest = number < 3 ? number : (int64_t)1 << (number - 1);
                 bin = a.side + (offset < 0 ? -number : number);
                 stop = min(stop, (offset < 0 ? self - nearest : self + farthest) + 1 - begin);
             }
@@ -261,7 +236,7 @@ struct Reader {
     void finish(const Row& state, int64_t at) const {
         if (a.entropy) a.entropy[at] = (float)(state.entropy * kLn2);
         if (a.mass) a.mass[at] = (float)state.mass;
-        if (a.max_logit) a.max_logit[at] = state.best == -INFINITY ? -INFINITY : (float)((double)state.best * post.factor * kLn2);
+        if (a.max_logit) a.max_logit[at] = state.best == -INFINITY ? -INFINITY : (float)((double)state.best * transform.factor * kLn2);
         if (a.sink) a.sink[at] = (float)state.sink;
         if (a.at) a.at[at] = (float)state.at;
         if (a.by_query) a.by_query[at] = (float)state.by_query;
@@ -271,12 +246,16 @@ struct Reader {
 
 }  // namespace
 
-void read(const Read& a, Crew& crew) {
+// Preconditions: as kernels.h says of Scores; no dropout; `lse` is dot_forward's for the same scores; 1 ≤ shares; `rows`, where given,
+// is zeroed; at_keys and chosen lie in [0, keys) and [0, queries); top ≥ 1 where top_weights is given, 0 otherwise; distance has a bin for
+// every offset (side = bin of max(queries, keys)). With no queries or no keys nothing is written.
+void read(const Read& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries || !a.keys) return;
-    Reader reader(a, crew);
+    Reader reader(a, team);
     Pack* const packs[] = {&reader.key};
-    pack_all(packs, 1, crew);
-    crew.run(a.batch * a.heads * a.shares, [](void* context, int64_t index, int worker) { ((Reader*)context)->task(index, worker); }, &reader);
+    pack_all(packs, 1, team);
+    team.run(
+        a.batch * a.heads * a.shares, [](void* context, int64_t index, int worker) { ((Reader*)context)->task(index, worker); }, &reader);
 }
 
 }  // namespace regard::REGARD_ISA

@@ -3,20 +3,26 @@
 #include <cmath>
 
 #include "pack.h"
-#include "spans.h"
+#include "visibility.h"
 
 namespace regard::REGARD_ISA {
 namespace {
 
-constexpr float kLog2e = 1.4426950408889634f;
-constexpr double kLn2 = 0.6931471805599453;
+// A backward kernel's task owns every n-th block of kKeyBlock keys of one key head, n = key_shares(a): by shape alone, so that the number
+// of threads changes nothing.
+constexpr int64_t kKeyBlock = 256;
+constexpr int64_t kWeightRow = kKeyBlock + kLanes;  // a row of P or dS, off the power of two that would collide in the cache
+REGARD_INLINE int64_t key_shares(const Scores& a) {
+    constexpr int64_t kLeastTasks = 16;
+    return max(1, min(ceil_div(kLeastTasks, a.batch * a.key_heads), ceil_div(a.keys, kKeyBlock)));
+}
 
-struct Post {
-    bool plain;      // the score is raw·factor: one multiply, folded into the exponential's subtraction
+struct ScoreTransform {
+    bool plain;  // the score is raw·factor: one multiply, folded into the exponential's subtraction
     float factor;
     float scale, cap, inverse_cap, to_base2;
 
-    explicit Post(const Scores& a) {
+    explicit ScoreTransform(const Scores& a) {
         scale = a.scale;
         cap = a.cap;
         inverse_cap = a.cap != 0 ? 1 / a.cap : 0;
@@ -26,11 +32,11 @@ struct Post {
         factor = plain ? whole : 1.0f;
     }
 
-    // Hands the factor of a plain score over to whoever multiplies the queries by it.
-    float lift() {
-        const float handed = factor;
+    // Returns the factor of a plain score and sets it to 1: the caller multiplies the queries by it instead.
+    float take_factor() {
+        const float taken = factor;
         factor = 1;
-        return handed;
+        return taken;
     }
 
     // `bias`: of these keys, or null.
@@ -79,32 +85,58 @@ struct Dropout {
 // The key bias (B, h, S) in rows padded to whole panels; null where there is none.
 struct Bias {
     int64_t keys;
-    bool given;
+    bool present;
     Scratch data;
 
-    explicit Bias(const Scores& a) : keys(round_up(a.keys, kPanel)), given(a.key_bias.data), data(given ? 4 * a.batch * a.heads * keys : 0) {
-        for (int64_t row = 0; given && row < a.batch * a.heads; ++row)
+    explicit Bias(const Scores& a)
+        : keys(round_up(a.keys, kPanel)), present(a.key_bias.data), data(present ? 4 * a.batch * a.heads * keys : 0) {
+        for (int64_t row = 0; present && row < a.batch * a.heads; ++row)
             Matrix(a.key_bias, Type::float32, row / a.heads, row % a.heads).copy_row(0, a.keys, keys, data.floats() + row * keys);
     }
-    const float* row(int64_t head) const { return given ? data.floats() + head * keys : nullptr; }
+    const float* row(int64_t head) const { return present ? data.floats() + head * keys : nullptr; }
 };
 
-// The end of a row: its sink joins the sum, then output and log-sum-exp. `top` is in stored units, `total` = Σ 2^(s − top).
-static void finish_row(const DotForward& a, const Post& post, int64_t batch, int64_t head, int64_t row, float top, double total, const float* out) {
-    double peak = top == -INFINITY ? -INFINITY : (double)top * post.factor;  // base 2
-    double share = 1;                                                        // of the sum so far once the sink has joined
+// The end of a row: its sink is added to the sum, then output and log-sum-exp. `top` is in stored units, `total` = Σ 2^(s − top).
+[[maybe_unused]] static void finish_row(const DotForward& a, const ScoreTransform& transform, int64_t batch, int64_t head, int64_t row,
+                                        float top, double total, const float* out) {
+    double top2 = top == -INFINITY ? -INFINITY : (double)top * transform.factor;  // base 2
+    double share = 1;                                                             // of the sum so far once the sink has joined
     if (a.sinks) {
-        const double sink = (double)a.sinks[head] * 1.4426950408889634;
-        const double higher = sink > peak ? sink : peak;
+        const double sink = (double)a.sinks[head] * kLog2eDouble;
+        const double higher = sink > top2 ? sink : top2;
         if (higher != -INFINITY) {
-            share = ::exp2(peak - higher);
+            share = ::exp2(top2 - higher);
             total = total * share + ::exp2(sink - higher);
-            peak = higher;
+            top2 = higher;
         }
     }
-    const bool empty = peak == -INFINITY && total == 0;
+    const bool empty = top2 == -INFINITY && total == 0;
     store_row(a.out, a.type, batch, head, row, a.value_width, empty ? 0.0f : (float)(share / (total * a.kept)), out);
-    a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(peak * kLn2 + ::log(total));
+    a.lse[(batch * a.heads + head) * a.queries + row] = empty ? -INFINITY : (float)(top2 * kLn2 + ::log(total));
+}
+
+// The end of a row whose keys were split into `count` parts, `stride` floats apart, each [maximum, sum, (padding to kLanes), output]: they
+// are joined in order, in the first one's output.
+[[maybe_unused]] static void finish_parts(const DotForward& a, const ScoreTransform& transform, int64_t batch, int64_t head, int64_t row,
+                                          float* parts, int64_t count, int64_t stride) {
+    const int64_t width = padded(a.value_width);
+    float top = -INFINITY;
+    for (int64_t p = 0; p < count; ++p) {
+        const float t = parts[p * stride];
+        top = t > top || t != t ? t : top;
+    }
+    double total = 0;
+    float* out = parts + kLanes;
+    for (int64_t p = 0; p < count; ++p) {
+        const float* part = parts + p * stride;
+        const float factor = part[0] == -INFINITY ? 0.0f : ::exp2f((part[0] - top) * transform.factor);
+        total += (double)part[1] * factor;
+        for (int64_t c = 0; c < width; c += kLanes) {
+            const Float x = load(part + kLanes + c) * factor;
+            store(out + c, p ? load(out + c) + x : x);
+        }
+    }
+    finish_row(a, transform, batch, head, row, top, total, out);
 }
 
 }  // namespace

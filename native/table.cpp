@@ -7,10 +7,9 @@
 namespace regard::REGARD_ISA {
 
 extern const Kernels table;
-const Kernels table = {
-    NAME(REGARD_ISA),
+const Kernels table = {NAME(REGARD_ISA),
 #define X(function, Arguments) function,
-    REGARD_KERNELS(X)
+                       REGARD_KERNELS(X)
 #undef X
 };
 

@@ -21,28 +21,34 @@ REGARD_INLINE int64_t padded(int64_t columns) { return round_up(columns, kLanes)
 
 // Memory for one call. Cache-line aligned.
 struct Scratch {
-    const Piece piece;
+    const Allocation allocation;
     char* const data;
-    explicit Scratch(int64_t bytes) : piece(borrow((size_t)bytes)), data((char*)piece.data) {}
-    ~Scratch() { give_back(piece); }
+    explicit Scratch(int64_t bytes) : allocation(allocate_scratch((size_t)bytes)), data((char*)allocation.data) {}
+    ~Scratch() { release_scratch(allocation); }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     float* floats() const { return (float*)data; }
 };
 
+// How one product of the register tile is made: of float32 here, of pairs of bfloat16 in half.h.
+struct FloatProduct {
+    REGARD_INLINE Float broadcast(const float* a) { return splat(*a); }
+    REGARD_INLINE Float add(Float sum, Float left, Float right) { return sum + left * right; }
+};
+
 // acc[i][c] += Σ_k a[i·row + k·step] · b[k·ldb + c·kLanes ...]
-template <int Rows, int Columns>
+template <class Product = FloatProduct, int Rows, int Columns>
 REGARD_INLINE void multiply(Float (&acc)[Rows][Columns], const float* a, int64_t row, int64_t step, const float* b, int64_t ldb,
                             int64_t depth) {
     for (int64_t k = 0; k < depth; ++k) {
         Float right[Columns];
-#pragma GCC unroll 4
+        REGARD_UNROLL(4)
         for (int c = 0; c < Columns; ++c) right[c] = load(b + c * kLanes);
-#pragma GCC unroll 16
+        REGARD_UNROLL(16)
         for (int i = 0; i < Rows; ++i) {
-            const Float left = splat(a[i * row]);
-#pragma GCC unroll 4
-            for (int c = 0; c < Columns; ++c) acc[i][c] += left * right[c];
+            const Float left = Product::broadcast(a + i * row);
+            REGARD_UNROLL(4)
+            for (int c = 0; c < Columns; ++c) acc[i][c] = Product::add(acc[i][c], left, right[c]);
         }
         a += step;
         b += ldb;
@@ -51,10 +57,11 @@ REGARD_INLINE void multiply(Float (&acc)[Rows][Columns], const float* a, int64_t
 
 template <int Rows, int Columns>
 REGARD_INLINE void clear(Float (&acc)[Rows][Columns]) {
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 4
+    REGARD_UNROLL(16)
+    for (int i = 0; i < Rows; ++i) {
+        REGARD_UNROLL(4)
         for (int c = 0; c < Columns; ++c) acc[i][c] = Float{};
+    }
 }
 
 }  // namespace

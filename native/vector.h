@@ -6,13 +6,29 @@
 #endif
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #if defined(__x86_64__)
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12's AVX-512 header initialises the ignored operand of its intrinsics with itself (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 #define REGARD_INLINE static inline __attribute__((always_inline))
 #define REGARD_INLINE_MEMBER inline __attribute__((always_inline))
 #define REGARD_APART __attribute__((noinline))  // a hot loop in a function of its own has the registers to itself
+#define REGARD_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define REGARD_UNROLL(times) REGARD_PRAGMA(unroll times)  // before a loop
+#else
+#define REGARD_UNROLL(times) REGARD_PRAGMA(GCC unroll times)
+#endif
 
 namespace regard::REGARD_ISA {
 namespace {
@@ -56,12 +72,29 @@ constexpr Lanes lanes(Rule rule) {
 static constexpr Lanes kEach = lanes([](int i) { return i; });
 REGARD_INLINE Int lane_numbers() { return kEach; }
 
-// Lanes and their partners, whose number differs in one bit. Of two vectors, numbers from kLanes on are the second's.
+// Lane i of the result is lane Rule::lane(i) of a followed by b: lanes from kLanes on are b's.
+template <class Rule, int... Lane>
+REGARD_INLINE Float shuffle(Float a, Float b, std::integer_sequence<int, Lane...>) {
+    return __builtin_shufflevector(a, b, Rule::lane(Lane)...);
+}
+template <class Rule>
+REGARD_INLINE Float shuffle(Float a, Float b) {
+    return shuffle<Rule>(a, b, std::make_integer_sequence<int, kLanes>());
+}
+
+// The partner of a lane differs from it in one bit of its number. Low and High exchange the lanes of a with the bit set for the lanes of
+// b with the bit clear: Low is then a's new value, High b's.
 template <int Bit>
-struct Partners {
-    static constexpr Lanes swapped = lanes([](int i) { return i ^ Bit; });
-    static constexpr Lanes low = lanes([](int i) { return i & Bit ? kLanes + (i ^ Bit) : i; });
-    static constexpr Lanes high = lanes([](int i) { return i & Bit ? kLanes + i : i ^ Bit; });
+struct Partner {
+    static constexpr int lane(int i) { return i ^ Bit; }
+};
+template <int Bit>
+struct Low {
+    static constexpr int lane(int i) { return i & Bit ? kLanes + (i ^ Bit) : i; }
+};
+template <int Bit>
+struct High {
+    static constexpr int lane(int i) { return i & Bit ? kLanes + i : i ^ Bit; }
 };
 
 // True lanes of `mask` (all ones) take a, the others b.
@@ -78,17 +111,19 @@ REGARD_INLINE Float choose(uint32_t bits, Float a, Float b) {
 }
 
 // bfloat16 is the upper half of a float32.
-typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
-typedef uint16_t LooseHalves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+typedef uint16_t Bfloat16Vector __attribute__((vector_size(2 * kLanes)));
+typedef uint16_t LooseBfloat16Vector __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
 
-REGARD_INLINE Float load_wide(const uint16_t* p) { return (Float)(__builtin_convertvector(*(const LooseHalves*)p, UInt) << 16); }
+REGARD_INLINE Float load_bfloat16(const uint16_t* p) {
+    return (Float)(__builtin_convertvector(*(const LooseBfloat16Vector*)p, UInt) << 16);
+}
 
 // To the nearest bfloat16, ties to even; NaN stays NaN.
-REGARD_INLINE Halves narrow(Float v) {
+REGARD_INLINE Bfloat16Vector narrow(Float v) {
     const UInt bits = (UInt)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, quiet = (bits >> 16) | 0x40;
-    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Halves);
+    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Bfloat16Vector);
 }
-REGARD_INLINE void store_narrow(uint16_t* p, Float v) { *(LooseHalves*)p = narrow(v); }
+REGARD_INLINE void store_bfloat16(uint16_t* p, Float v) { *(LooseBfloat16Vector*)p = narrow(v); }
 
 // The second operand when either is NaN, as the x86 instruction does.
 REGARD_INLINE Float max(Float a, Float b) {
@@ -121,17 +156,27 @@ REGARD_INLINE bool any(Int mask) {
 // The sum of all lanes, and the largest of them.
 template <int Bit = kLanes / 2>
 REGARD_INLINE float horizontal_sum(Float v) {
-    v += __builtin_shuffle(v, (Int)Partners<Bit>::swapped);
+    v += shuffle<Partner<Bit>>(v, v);
     if constexpr (Bit > 1) return horizontal_sum<Bit / 2>(v);
     return v[0];
 }
 
 template <int Bit = kLanes / 2>
 REGARD_INLINE float horizontal_max(Float v) {
-    v = max(v, __builtin_shuffle(v, (Int)Partners<Bit>::swapped));
+    v = max(v, shuffle<Partner<Bit>>(v, v));
     if constexpr (Bit > 1) return horizontal_max<Bit / 2>(v);
     return v[0];
 }
+
+constexpr double kLog2eDouble = 1.4426950408889634;
+constexpr float kLog2e = (float)kLog2eDouble;
+constexpr double kLn2 = 0.6931471805599453;
+
+// Adding kRound rounds |x| < 2^22 to the nearest integer n, which is then in the low bits of the sum: sum's bits − kRoundBits = n.
+constexpr float kRound = 12582912.0f;  // 1.5·2^23
+constexpr int32_t kRoundBits = 0x4B400000;
+// The bits of 2^n, −127 ≤ n < 128, for `sum` = n + kRound; n = −127 gives 0.0.
+REGARD_INLINE Float power_of_two(Float sum) { return (Float)(((Int)sum - (kRoundBits - 127)) << 23); }
 
 // 2^r for r in [−½, ½], relative error 1.5e-7: a degree-5 minimax polynomial.
 REGARD_INLINE Float exp2_near(Float r) {
@@ -143,21 +188,22 @@ REGARD_INLINE Float exp2_near(Float r) {
     return p * r + 1.0000000716546822f;
 }
 
-// 2^x for x below 127; zero below −127, NaN for NaN. Of −∞, zero, or NaN if it was said to be Finite, which is quicker.
+// 2^x for x below 127; zero below −127, NaN for NaN. Of −∞: zero, or NaN with Finite = true, which is faster.
 template <bool Finite = false>
 REGARD_INLINE Float exp2(Float x) {
 #if defined(__AVX512F__)
     // In place: on Zen 4 these two wait for the old contents of the register they write, which may be another 2^x at its end.
     Float n = x, r = x;
     __asm__("vrndscaleps $8, %0, %0" : "+v"(n));  // to the nearest integer, no exceptions
-    if (Finite) r -= n;
-    else __asm__("vreduceps $8, %0, %0" : "+v"(r));
+    if (Finite)
+        r -= n;
+    else
+        __asm__("vreduceps $8, %0, %0" : "+v"(r));
     return (Float)_mm512_scalef_ps((__m512)exp2_near(r), (__m512)n);
 #else
     x = max(splat(-127.0f), x);
-    const Float shifted = x + 12582912.0f;  // 1.5·2^23: the integer lands in the low bits
-    const Int power = ((Int)shifted - (0x4B400000 - 127)) << 23;  // n = −127 gives the bits of 0.0
-    return exp2_near(x - (shifted - 12582912.0f)) * (Float)power;
+    const Float sum = x + kRound;
+    return exp2_near(x - (sum - kRound)) * power_of_two(sum);
 #endif
 }
 
@@ -172,7 +218,7 @@ REGARD_INLINE Float tanh(Float x) {
     p = p * y + 0.1333149128850112f;
     p = p * y - 0.33333283925364304f;
     const Float near = a + a * y * p;
-    const Float far = 1.0f - 2.0f / (1.0f + exp2((a < 20.0f ? a : splat(20.0f)) * 2.885390081777927f));
+    const Float far = 1.0f - 2.0f / (1.0f + exp2((a < 20.0f ? a : splat(20.0f)) * (2 * kLog2e)));
     Float t = select(a < 0.625f, near, far);
     t = select(x == x, t, x);  // NaN stays NaN
     return (Float)((Int)t | sign);

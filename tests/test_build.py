@@ -1,43 +1,114 @@
-"""regard installs and runs without a C++ compiler: a wheel is built without the compiled kernels, and used."""
+"""A machine without a working compiler still installs and runs, and says why it has no compiled kernels: wheels are built for real."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 USE = """
 import json, torch, regard
-from regard.cli.doctor import examine
+from regard.cli.doctor import doctor, examine
 assert "WHEEL" in regard.__file__, regard.__file__
 q = torch.randn(1, 2, 300, 8, requires_grad=True)
 out = regard.attend(q, q, q, mask=regard.causal() & regard.window(20, 0))
 out.sum().backward()
 report = examine()
-print(json.dumps([regard.explain(q, q, q, mask=regard.window(3, 3)).kernel, report["instruction_set"], report["kernels"]["native"]["why"]]))
+chosen = regard.explain(q, q, q, mask=regard.window(3, 3)).kernel
+print(json.dumps([chosen, report["instruction_set"], report["kernels"]["native"]["why"], report["compiled_kernels_missing"]]))
 """
 
 
-def test_without_compiled_kernels(tmp_path: Path) -> None:
-    environment = {**os.environ, "REGARD_NO_NATIVE": "1"}
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
-    done = subprocess.run(build, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    file_names = zipfile.ZipFile(wheel).namelist()
-    assert "regard/attention.py" in file_names
-    assert "regard/py.typed" in file_names
-    assert not [name for name in file_names if "_native" in name.rsplit("/", 1)[-1] and name.endswith((".so", ".pyd"))]
-    folder = tmp_path / "WHEEL"
-    zipfile.ZipFile(wheel).extractall(folder)
+def source_tree(folder: Path) -> Path:
+    """A copy of what a wheel is built from."""
+    for name in ("native", "src"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def build_wheel(tree: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "-w", str(folder), str(tree)]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
+
+
+def use_wheel(folder: Path) -> list[str | None]:
+    """What `USE` prints with the one wheel of `folder`, which must hold no compiled extension."""
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (manifest,) = (name for name in names if name.endswith(".dist-info/RECORD"))
+        listed = {line.split(",")[0] for line in archive.read(manifest).decode().splitlines()}
+        archive.extractall(folder / "WHEEL")
+    assert "regard/attention.py" in names
+    assert "regard/py.typed" in names
+    assert listed == set(names)
+    assert not [name for name in names if "_native" in name.rsplit("/", 1)[-1] and name.endswith((".so", ".pyd"))]
     # -S keeps the editable install's import hook away; the site-packages are added by hand.
     packages = next(p for p in sys.path if p.endswith("site-packages"))
-    code = f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path.append({packages!r})\n{USE}"
+    code = f"import sys; sys.path[:0] = [{str(folder / 'WHEEL')!r}]; sys.path.append({packages!r})\n{USE}"
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert '"streamed", null' in ran.stdout
-    assert "without its compiled kernels" in ran.stdout
+    answers: list[str | None] = json.loads(ran.stdout)
+    return answers
+
+
+def test_left_out_on_purpose(tmp_path: Path) -> None:
+    done = build_wheel(ROOT, tmp_path, REGARD_NO_NATIVE="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING: regard's compiled kernels" not in done.stdout + done.stderr
+    kernel, instruction_set, why, missing = use_wheel(tmp_path)
+    assert (kernel, instruction_set) == ("streamed", None)
+    assert why is not None
+    assert "without its compiled kernels" in why
+    assert missing == "left out on purpose: REGARD_NO_NATIVE was set when regard was installed"
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is missing: install it")
+def test_a_compile_error_is_reported(tmp_path: Path) -> None:
+    """The compiler's first error is printed, stored in the wheel and shown by `regard doctor`; REGARD_REQUIRE_NATIVE makes it fatal."""
+    if shutil.which("c++") is None and shutil.which("clang++") is None:
+        pytest.skip("no C++ compiler: install g++ or clang++")
+    tree = source_tree(tmp_path / "tree")
+    for source in (tree / "native").glob("*.cpp"):  # whichever is compiled first fails at once
+        source.write_text("int broken = no_such_name;\n")
+    refused = build_wheel(tree, tmp_path / "none", REGARD_REQUIRE_NATIVE="1")
+    assert refused.returncode != 0
+    assert "REGARD_REQUIRE_NATIVE is set" in refused.stdout + refused.stderr
+    done = build_wheel(tree, tmp_path / "wheel")
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = done.stdout + done.stderr
+    assert "WARNING: regard's compiled kernels could NOT be built" in printed
+    missing = use_wheel(tmp_path / "wheel")[3]
+    assert missing is not None
+    assert missing.startswith("not built: ")
+    assert "error:" in missing
+    assert "no_such_name" in missing
+    assert missing.removeprefix("not built: ") in printed
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is missing: install it")
+def test_no_compiler(tmp_path: Path) -> None:
+    """PATH holds cmake and what it needs, but no compiler."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in ("cmake", "ninja", "make", "sh", "uname"):
+        if path := shutil.which(tool):
+            (tools / tool).symlink_to(path)
+    variables = {"PATH": str(tools), "CXX": "", "CC": ""}
+    done = build_wheel(source_tree(tmp_path / "tree"), tmp_path / "wheel", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    missing = use_wheel(tmp_path / "wheel")[3]
+    assert missing is not None
+    assert missing.startswith("not built: CMake Error")
+    assert "CMAKE_CXX_COMPILER" in missing
+    assert missing.removeprefix("not built: ") in done.stdout + done.stderr

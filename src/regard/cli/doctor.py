@@ -26,7 +26,7 @@ def examine() -> dict[str, Any]:
 
     import regard
     from regard.kernels import KERNELS
-    from regard.kernels.native import instruction_set
+    from regard.kernels.native import instruction_set, missing_reason
 
     q = torch.randn(1, 8, 1024, 64)
     kernels = {}
@@ -43,6 +43,7 @@ def examine() -> dict[str, Any]:
         "machine": f"{platform.machine()}, {platform.system()}",
         "threads": torch.get_num_threads(),
         "instruction_set": instruction_set(),
+        "compiled_kernels_missing": missing_reason(),
         "devices": ["cpu", *(name for name in ("cuda", "mps") if getattr(torch, name).is_available())],
         "kernels": kernels,
         "picked": regard.explain(q, q, q, mask=regard.causal()).kernel,
@@ -57,19 +58,22 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="print JSON inst
         print(json.dumps(report, indent=2, ensure_ascii=False))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False)
     console.print(f"regard {report['regard']} · torch {report['torch']} · Python {report['python']} · {report['machine']}")
-    compiled = (
-        report["instruction_set"] or "none: installed without a C++ compiler, so tiles run in plain torch (reinstall with one to speed up)"
-    )
-    console.print(f"threads {report['threads']} · devices {', '.join(report['devices'])} · compiled kernels {compiled}")
+    console.print(f"threads {report['threads']} · devices {', '.join(report['devices'])}")
+    missing = report["compiled_kernels_missing"]
+    console.print(f"compiled kernels: {report['instruction_set'] if missing is None else f'[red]{escape(missing)}[/]'}")
+    if missing is not None:
+        console.print("  attention runs on plain torch, slower; with a C++ compiler installed, reinstall regard:")
+        console.print("  pip install --force-reinstall --no-deps --no-cache-dir regard  (or the folder it was installed from)")
     table = Table("kernel", "", "causal attention, 8 heads, 1,024 tokens, 64 wide, float32", box=None, pad_edge=False)
     for name, kernel in report["kernels"].items():
         mark = "[green]✓[/]" if kernel["available"] else "[red]✗[/]"
         table.add_row(f"[bold]{name}[/]" if name == report["picked"] else name, mark, kernel["why"])
     console.print(table)
     installed = [extra for extra, present in report["extras"].items() if present]
-    missing = [extra for extra, present in report["extras"].items() if not present]
-    console.print(f"extras  {', '.join(installed) or 'none'}" + (f" · not installed: {', '.join(missing)}" if missing else ""))
+    absent = [extra for extra, present in report["extras"].items() if not present]
+    console.print(f"extras  {', '.join(installed) or 'none'}" + (f" · not installed: {', '.join(absent)}" if absent else ""))

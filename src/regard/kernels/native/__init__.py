@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .extension import instruction_set
+from .extension import instruction_set, missing_reason
 from .kernel import Native
 
-__all__ = ["Native", "instruction_set"]
+__all__ = ["Native", "instruction_set", "missing_reason"]

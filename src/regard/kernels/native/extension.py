@@ -1,17 +1,23 @@
-"""The compiled extension `regard._native`, or None where the package was installed without it."""
+"""The compiled extension `regard._native`, or None where this installation has none, and why."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import json
 from typing import TYPE_CHECKING
+
+_load_error: str | None = None  # of an extension that exists
 
 if TYPE_CHECKING:
     import regard._native as compiled
 else:
     try:
         compiled = importlib.import_module("regard._native")
-    except ImportError:  # built without a compiler: `streamed` and `fused` are used instead
+    except ModuleNotFoundError:  # not built: `streamed` and `fused` are used instead
         compiled = None
+    except ImportError as error:
+        compiled, _load_error = None, str(error)
 
 
 def instruction_set() -> str | None:
@@ -23,4 +29,21 @@ def instruction_set() -> str | None:
     return None if compiled is None else compiled.instruction_set()
 
 
-__all__ = ["compiled", "instruction_set"]
+def missing_reason() -> str | None:
+    """Why this installation has no compiled kernels, in a sentence without a full stop; None if it has them.
+
+    The build stores its first error in the package's metadata (native/build_backend.py).
+    """
+    if compiled is not None:
+        return None
+    if _load_error is not None:
+        return f"built, but they cannot be loaded: {_load_error}"
+    try:
+        record = json.loads(importlib.metadata.distribution("regard").read_text("native_build.json") or "{}")
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        record = {}
+    error = record.get("error", "the installation does not say why")
+    return f"left out on purpose: {error}" if record.get("status") == "skipped" else f"not built: {error}"
+
+
+__all__ = ["compiled", "instruction_set", "missing_reason"]

@@ -9,27 +9,27 @@ constexpr int kSums = kRows > 4 && kLanes > 4 ? 8 : 4;
 
 // Neighbours added pairwise until one vector holds them all: lane i, and every kSums-th after it, belongs to part i.
 template <int Bit = 1>
-REGARD_INLINE void fold(Float (&part)[kSums]) {
-#pragma GCC unroll 8
+REGARD_INLINE void fold_pairs(Float (&part)[kSums]) {
+    REGARD_UNROLL(8)
     for (int i = 0; i + Bit < kSums; i += 2 * Bit)
-        part[i] = __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::low) + __builtin_shuffle(part[i], part[i + Bit], (Int)Partners<Bit>::high);
-    if constexpr (2 * Bit < kSums) fold<2 * Bit>(part);
+        part[i] = shuffle<Low<Bit>>(part[i], part[i + Bit]) + shuffle<High<Bit>>(part[i], part[i + Bit]);
+    if constexpr (2 * Bit < kSums) fold_pairs<2 * Bit>(part);
 }
 
 // to[i] += the sum of v[i]'s lanes, for kRows vectors; kSums of them are reduced at once.
-REGARD_INLINE void add_across(const Float (&v)[kRows], float* to) {
-#pragma GCC unroll 2
-    for (int from = 0; from < kRows; from += kSums) {
+REGARD_INLINE void add_lane_sums(const Float (&v)[kRows], float* to) {
+    REGARD_UNROLL(2)
+    for (int first = 0; first < kRows; first += kSums) {
         Float part[kSums];
-#pragma GCC unroll 8
-        for (int i = 0; i < kSums; ++i) part[i] = from + i < kRows ? v[from + i < kRows ? from + i : 0] : Float{};
-        fold(part);
+        REGARD_UNROLL(8)
+        for (int i = 0; i < kSums; ++i) part[i] = first + i < kRows ? v[first + i < kRows ? first + i : 0] : Float{};
+        fold_pairs(part);
         float sums[kLanes];
         store(sums, part[0]);
-        for (int i = 0; i < kSums && from + i < kRows; ++i) {
+        for (int i = 0; i < kSums && first + i < kRows; ++i) {
             float sum = sums[i];
             for (int lane = i + kSums; lane < kLanes; lane += kSums) sum += sums[lane];
-            to[from + i] += sum;
+            to[first + i] += sum;
         }
     }
 }
