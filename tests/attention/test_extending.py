@@ -90,7 +90,7 @@ def test_a_mask_with_fill_alone_and_with_ranges(kind: type[EveryNth], kernel: st
 
 def test_a_mask_that_only_python_knows_says_so_and_must_be_boolean() -> None:
     q, k, v = inputs(dtype=torch.float32)
-    assert "has no key ranges (none defined, or over 64 a row)" in regard.explain(q, k, v, mask=EveryNth(3)).rejected["native"]
+    assert "has no key ranges (none defined, or over 64 per row)" in regard.explain(q, k, v, mask=EveryNth(3)).rejected["native"]
 
     class Numbers(EveryNth):
         def fill(self, *place: Any) -> Tensor:
@@ -223,7 +223,7 @@ def test_a_reading_with_start_and_add() -> None:
 @pytest.mark.parametrize("observe", [regard.observe, regard.parallel.observe])
 def test_readings_that_cannot_be_returned_are_refused(observe: Any) -> None:
     q, k, v = inputs(5)
-    with pytest.raises(ValueError, match=r"two readings have one name \(top, top\)"):
+    with pytest.raises(ValueError, match=r"two readings have the same name \(top, top\)"):
         observe(q, k, v, readings=[regard.TopK(2), regard.TopK(3)])
     with pytest.raises(TypeError, match="readings are Entropy; expected a list"):
         observe(q, k, v, readings=regard.Entropy())

@@ -117,7 +117,7 @@ def test_unknown_characters_are_listed(two_translators):
         (["translate", ""], "the text is empty"),
         (["translate", "我", " "], "text 2: the text is empty"),
         (["translate", "12:30"], "has no letters to detect its language from"),
-        (["translate", "Привет"], "is in Cyrillic letters; the shipped models read Chinese and German"),
+        (["translate", "Привет"], "is in Cyrillic letters; the shipped models translate from Chinese and German"),
         (["translate", "龘龘龘"], "most of the text is in characters outside the model's vocabulary (龘); test-zh reads Chinese"),
         (["translate", "--from", "fr", "Bonjour"], "there is no model that translates from 'fr'"),
         (["translate", "--from", "de", "-m", "test-zh", "Hallo"], "leave --from out"),

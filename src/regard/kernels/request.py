@@ -295,7 +295,7 @@ def check_readings(readings: Sequence[Reading]) -> tuple[Reading, ...]:
         if not isinstance(name, str):
             raise TypeError(f"{type(reading).__name__} has no name; a reading's result is returned by it: set the class attribute `name`")
     if len(set(names)) < len(names):
-        raise ValueError(f"two readings have one name ({', '.join(map(str, names))}); give the second another, e.g. reading.name = 'top8'")
+        raise ValueError(f"two readings have the same name ({', '.join(map(str, names))}); rename one, e.g. reading.name = 'top8'")
     return tuple(readings)
 
 
