@@ -30,7 +30,7 @@ struct Scratch {
     float* floats() const { return (float*)data; }
 };
 
-// How one product of the register tile is made: of float32 here, of pairs of bfloat16 in half.h.
+// How one product of the register tile is made: of float32 here, of pairs of bfloat16 in bfloat16.h.
 struct FloatProduct {
     REGARD_INLINE Float broadcast(const float* a) { return splat(*a); }
     REGARD_INLINE Float add(Float sum, Float left, Float right) { return sum + left * right; }

@@ -21,6 +21,7 @@ assert "WHEEL" in regard.__file__, regard.__file__
 q = torch.randn(1, 2, 300, 8, requires_grad=True)
 out = regard.attend(q, q, q, mask=regard.causal() & regard.window(20, 0))
 out.sum().backward()
+doctor(as_json=False)
 report = examine()
 chosen = regard.explain(q, q, q, mask=regard.window(3, 3)).kernel
 print(json.dumps([chosen, report["instruction_set"], report["kernels"]["native"]["why"], report["compiled_kernels_missing"]]))
@@ -56,9 +57,11 @@ def use_wheel(folder: Path) -> list[str | None]:
     # -S keeps the editable install's import hook away; the site-packages are added by hand.
     packages = next(p for p in sys.path if p.endswith("site-packages"))
     code = f"import sys; sys.path[:0] = [{str(folder / 'WHEEL')!r}]; sys.path.append({packages!r})\n{USE}"
-    ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-S", "-c", code], env={**os.environ, "COLUMNS": "999"}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    answers: list[str | None] = json.loads(ran.stdout)
+    *printed, last = ran.stdout.splitlines()
+    answers: list[str | None] = json.loads(last)
+    assert f"compiled kernels: {answers[3]}" in printed  # of `regard doctor`
     return answers
 
 
