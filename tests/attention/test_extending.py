@@ -96,7 +96,7 @@ def test_a_mask_that_only_python_knows_says_so_and_must_be_boolean() -> None:
         def fill(self, *place: Any) -> Tensor:
             return super().fill(*place).float()
 
-    with pytest.raises(TypeError, match=r"Numbers.fill gave torch.float32; expected torch.bool"):
+    with pytest.raises(TypeError, match=r"Numbers.fill returned torch.float32; expected torch.bool"):
         regard.attend(q, k, v, mask=Numbers(3))
 
 
