@@ -8,7 +8,7 @@ namespace {
 // One query at a time (a decoder's step): K and V are read in place, visible keys only. A task is a part of one row's
 // keys; a second phase combines the parts of a row in order.
 struct SingleQueryForward {
-    const AdditiveForward& a;
+    const DotForward& a;
     ThreadTeam& team;
     ScoreTransform transform;
     const int64_t hidden, width, part_keys, parts, rows, state_floats;  // a state: maximum, sum, output
@@ -16,8 +16,8 @@ struct SingleQueryForward {
 
     static int64_t keys_per_part(const Scores& a) { return round_up(max(a.keys * a.batch * a.heads * a.queries / 64, kBlock), kBlock); }
 
-    SingleQueryForward(const AdditiveForward& a_, ThreadTeam& team_)
-        : a(a_), team(team_), transform(a_), hidden(padded(a_.width)), width(padded(a_.value_width)), part_keys(keys_per_part(a_)),
+    SingleQueryForward(const DotForward& a_, ThreadTeam& team_)
+        : a(a_), team(team_), transform(a_, 0), hidden(padded(a_.width)), width(padded(a_.value_width)), part_keys(keys_per_part(a_)),
           parts(ceil_div(a_.keys, part_keys)), rows(a_.batch * a_.heads * a_.queries), state_floats(width + kLanes), vector(4 * hidden),
           states(4 * rows * parts * state_floats), scratch(4 * team_.threads() * slot()) {
         transform.factor = a.beta * kLog2e;
@@ -95,7 +95,7 @@ struct SingleQueryForward {
 }  // namespace
 
 // Preconditions: as kernels.h says of Scores; float32; beta > 0, no key bias, cap or dropout; scale is not used.
-void additive_forward(const AdditiveForward& a, ThreadTeam& team) {
+void additive_forward(const DotForward& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries) return;
     if (a.queries <= kSingleQueries) {
         SingleQueryForward work(a, team);

@@ -24,7 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from scikit_build_core import build
-from scikit_build_core.build import build_sdist, get_requires_for_build_sdist
+from scikit_build_core.build import (
+    build_sdist,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,  # without these two pip compiles everything to read the metadata, even in a dry run
+    prepare_metadata_for_build_wheel,
+)
 
 Settings = dict[str, Any] | None
 RECORD = "native_build.json"
@@ -160,4 +165,6 @@ __all__ = [
     "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
     "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
 ]

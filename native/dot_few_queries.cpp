@@ -37,8 +37,7 @@ struct Prefetch {
 struct FewQueries {
     const DotForward& a;
     ThreadTeam& team;
-    Bias bias;
-    ScoreTransform transform;
+    KeyBias key_bias;
     const int64_t group, rows, width, value_width, part_keys, parts;
     const bool key_direct, value_direct, masked;
     const int64_t state_floats;  // of one row in one part: maximum, sum, output
@@ -59,7 +58,7 @@ struct FewQueries {
     }
 
     FewQueries(const DotForward& a_, ThreadTeam& team_)
-        : a(a_), team(team_), bias(a_), transform(a_), group(a_.heads / a_.key_heads), rows(group * a_.queries), width(padded(a_.width)),
+        : a(a_), team(team_), key_bias(a_), group(a_.heads / a_.key_heads), rows(group * a_.queries), width(padded(a_.width)),
           value_width(padded(a_.value_width)), part_keys(keys_per_part(a_)), parts(ceil_div(a_.keys, part_keys)),
           key_direct(in_place(a_.key, a_.type, a_.width)), value_direct(in_place(a_.value, a_.type, a_.value_width)),
           masked(a_.spans.data || a_.pattern.data), state_floats(value_width + kLanes),
@@ -179,9 +178,15 @@ struct FewQueries {
                       float* s) const {
         const int64_t head = pair % a.key_heads * group + r / a.queries;
         for (int64_t j = count; j < round_up(count, kLanes); ++j) s[j] = -INFINITY;
-        if (!transform.plain) {
-            const float* b = bias.row(batch * a.heads + head);
-            for (int64_t j = 0; j < count; j += kLanes) store(s + j, transform.apply(load(s + j), b ? b + begin + j : nullptr));
+        const ScoreTransform transform(a, head);
+        const BiasRows bias(a, transform, batch, head);
+        if (!transform.plain || bias) {
+            const float* b = key_bias.row(batch * a.heads + head);
+            for (int64_t j = 0; j < count; j += kLanes) {
+                Float x = load(s + j);
+                if (!transform.plain) x = transform.apply(x, b ? b + begin + j : nullptr);
+                store(s + j, bias ? x + bias.at(r % a.queries, begin + j) : x);
+            }
             for (int64_t j = count; j < round_up(count, kLanes); ++j) s[j] = -INFINITY;
         }
         if (visible) {
@@ -240,8 +245,8 @@ struct FewQueries {
 
     void join(int64_t index) const {
         const int64_t pair = index / rows, r = index % rows;
-        finish_parts(a, transform, pair / a.key_heads, pair % a.key_heads * group + r / a.queries, r % a.queries, state(pair, 0, r), parts,
-                     rows * state_floats);
+        const int64_t head = pair % a.key_heads * group + r / a.queries;
+        finish_parts(a, ScoreTransform(a, head), pair / a.key_heads, head, r % a.queries, state(pair, 0, r), parts, rows * state_floats);
     }
 };
 

@@ -24,13 +24,11 @@ struct Forward {
     ThreadTeam& team;
     const bool local;  // keys and values are packed by the task that reads them, not all at once before
     typename Operands::Packed key, value;
-    Bias bias;
-    ScoreTransform transform;
-    const float query_factor;  // of the queries, in float32: their products are then scores in base 2
-    const int64_t width;       // of a row of values, padded
-    const int64_t depth;       // of a score's sum
-    const int64_t units;       // of a packed query
-    int64_t groups, blocks;    // row groups in a block of queries; blocks in a head
+    KeyBias key_bias;
+    const int64_t width;     // of a row of values, padded
+    const int64_t depth;     // of a score's sum
+    const int64_t units;     // of a packed query
+    int64_t groups, blocks;  // row groups in a block of queries; blocks in a head
     int64_t query_floats, out_floats;
     Scratch scratch;
 
@@ -46,13 +44,26 @@ struct Forward {
     Forward(const DotForward& a_, ThreadTeam& team_)
         : a(a_), team(team_), local(is_local(a_, team_.threads())),
           key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width, 0, local ? team_.threads() : 0),
-          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? team_.threads() : 0), bias(a_),
-          transform(a_), query_factor(Bf16 ? 1.0f : transform.take_factor()), width(value.width), depth(ceil_div(a_.width, kPair)),
-          units(padded(depth)), groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)), query_floats(groups * kRows * units),
-          out_floats(groups * kRows * width), scratch(4 * team_.threads() * slot()) {}
+          value(a_.value, a_.type, Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width, 0, local ? team_.threads() : 0),
+          key_bias(a_), width(value.width), depth(ceil_div(a_.width, kPair)), units(padded(depth)), groups(groups_for(a_)),
+          blocks(ceil_div(a_.queries, groups * kRows)), query_floats(groups * kRows * units), out_floats(groups * kRows * width),
+          scratch(4 * team_.threads() * slot()) {}
 
     int64_t slot() const { return kRows * max(kScoreRow, units) + query_floats + out_floats; }
     int64_t tasks() const { return a.batch * (local ? a.key_heads : a.heads * blocks); }
+
+    // What the scores of one head need beside its queries and keys.
+    struct Head {
+        int64_t row, pair;  // of (batch, head); where its keys are packed
+        ScoreTransform transform;
+        float query_factor;  // of the queries, in float32: their products are then scores in base 2
+        BiasRows bias;
+        const float* key_bias;
+
+        Head(const Forward& work, int64_t row_, int64_t pair_)
+            : row(row_), pair(pair_), transform(work.a, row_ % work.a.heads), query_factor(Bf16 ? 1.0f : transform.take_factor()),
+              bias(work.a, transform, row_ / work.a.heads, row_ % work.a.heads), key_bias(work.key_bias.row(row_)) {}
+    };
 
     struct State {
         RowGroup group;
@@ -72,6 +83,7 @@ struct Forward {
     // One block of queries of head `row`, whose keys are packed in `pair`.
     void block(int64_t row, int64_t index, int64_t pair, int worker) const {
         const int64_t batch = row / a.heads, head = row % a.heads;
+        const Head of(*this, row, pair);
         const int64_t first = (blocks - 1 - index) * groups * kRows;  // causal rows: the long ones first
         const int64_t count = min(groups * kRows, a.queries - first);
         float* scores = scratch.floats() + worker * slot();
@@ -89,7 +101,7 @@ struct Forward {
                 s.total[i] = 0;
             }
         }
-        pack_queries(Matrix(a.query, a.type, batch, head), first, count, query, scores);
+        pack_queries(Matrix(a.query, a.type, batch, head), of.query_factor, first, count, query, scores);
         std::memset(out, 0, 4 * group_count * kRows * width);
         low = low / kPanel * kPanel;
         BlockVisibility visible;
@@ -97,17 +109,16 @@ struct Forward {
             const int64_t end = min(begin + kBlock, high);
             for (int64_t g = 0; g < group_count; ++g)
                 if (state[g].group.find_visible(begin, end, visible))
-                    step(state[g], visible, begin, first + g * kRows, pair, row, query + g * kRows * units, scores,
-                         out + g * kRows * width);
+                    step(of, state[g], visible, begin, first + g * kRows, query + g * kRows * units, scores, out + g * kRows * width);
             if (team.stopped(worker)) return;
         }
         for (int64_t i = 0; i < count; ++i)
-            finish_row(a, transform, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows],
+            finish_row(a, of.transform, batch, head, first + i, state[i / kRows].top[i % kRows], state[i / kRows].total[i % kRows],
                        out + i * width);
     }
 
     // [group][unit][row]: a group's broadcasts are then side by side.
-    void pack_queries(const Matrix& from, int64_t first, int64_t count, float* to, float* rows) const {
+    void pack_queries(const Matrix& from, float query_factor, int64_t first, int64_t count, float* to, float* rows) const {
         for (int64_t g = 0; g < count; g += kRows, to += kRows * units) {
             const int64_t some = min(kRows, count - g);
             std::memset(rows, 0, 4 * kRows * units);
@@ -125,14 +136,17 @@ struct Forward {
         }
     }
 
-    // Scores of panels [from, to), visible to every row, where the score is the raw product. `best` is updated with the largest of each
-    // row.
-    REGARD_INLINE_MEMBER void score_full_panels(int64_t from, int64_t to, const float* panel, const float* query, float* scores,
-                                                Float (&best)[kRows]) const {
+    // Scores of panels [from, to), visible to every row, where the score is the raw product, with or without a bias. `best` is updated with
+    // the largest of each row.
+    template <bool Biased>
+    REGARD_INLINE_MEMBER void score_full_panels(const Head& of, int64_t from, int64_t to, int64_t begin, int64_t first, const float* query,
+                                                float* scores, Float (&best)[kRows]) const {
+        const float* panel = key.panel(of.pair, begin / kPanel);
         for (int64_t p = from; p < to; ++p) {
             Float acc[kRows][2];
             clear(acc);
             Operands::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
+            if (Biased) add_bias(acc, of, first, begin + p * kPanel);
             REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 store(scores + i * kScoreRow + p * kPanel, acc[i][0]);
@@ -142,19 +156,30 @@ struct Forward {
         }
     }
 
+    // Adds the bias of rows from `first` and of keys from j on.
+    template <int Columns>
+    REGARD_INLINE_MEMBER void add_bias(Float (&acc)[kRows][Columns], const Head& of, int64_t first, int64_t j) const {
+        REGARD_UNROLL(16)
+        for (int i = 0; i < kRows; ++i) {
+            REGARD_UNROLL(2)
+            for (int c = 0; c < Columns; ++c) acc[i][c] += of.bias.at(first + i, j + c * kLanes);
+        }
+    }
+
     // Scores of a row group with Columns vectors of keys, −∞ where hidden.
     template <int Columns>
-    REGARD_APART void score_vectors(const BlockVisibility& visible, int64_t begin, int64_t v, int64_t pair, const float* key_bias,
+    REGARD_APART void score_vectors(const Head& of, const BlockVisibility& visible, int64_t begin, int64_t first, int64_t v,
                                     const float* query, float* scores) const {
         const int64_t p = v / 2, offset = v % 2 * kLanes;
         Float acc[kRows][Columns];
         clear(acc);
-        Operands::product(acc, query, 1, kRows, key.panel(pair, begin / kPanel + p) + offset, kPanel, depth);
-        if (!transform.plain) {
-            const float* b = key_bias ? key_bias + begin + v * kLanes : nullptr;
+        Operands::product(acc, query, 1, kRows, key.panel(of.pair, begin / kPanel + p) + offset, kPanel, depth);
+        if (!of.transform.plain) {
+            const float* b = of.key_bias ? of.key_bias + begin + v * kLanes : nullptr;
             for (int i = 0; i < kRows; ++i)
-                for (int c = 0; c < Columns; ++c) acc[i][c] = transform.apply(acc[i][c], b ? b + c * kLanes : nullptr);
+                for (int c = 0; c < Columns; ++c) acc[i][c] = of.transform.apply(acc[i][c], b ? b + c * kLanes : nullptr);
         }
+        if (of.bias) add_bias(acc, of, first, begin + v * kLanes);
         if (visible.vector[v] == kSome || visible.vector[v + Columns - 1] == kSome) {
             const uint32_t* bits = visible.bits[p];
             for (int i = 0; i < kRows; ++i)
@@ -167,8 +192,10 @@ struct Forward {
 
     // Weights of a fully visible block under the previous maximum, in one pass: any number near the maximum keeps 2^(s − top) in range.
     // Returns false, and changes nothing, if the sum shows that the maximum has moved too far.
-    REGARD_APART bool weights_with_old_maximum(State& state, int64_t begin, int64_t pair, const float* query, float* scores) const {
-        const float factor = transform.factor, *panel = key.panel(pair, begin / kPanel);
+    template <bool Biased>
+    REGARD_APART bool weights_with_old_maximum(const Head& of, State& state, int64_t begin, int64_t first, const float* query,
+                                               float* scores) const {
+        const float factor = of.transform.factor, *panel = key.panel(of.pair, begin / kPanel);
         float shifts[kRows], total[kRows];
         Float sum[kRows];
         for (int i = 0; i < kRows; ++i) {
@@ -179,12 +206,13 @@ struct Forward {
             Float acc[kRows][2];
             clear(acc);
             Operands::product(acc, query, 1, kRows, panel + p * kPanel * depth, kPanel, depth);
+            if (Biased) add_bias(acc, of, first, begin + p * kPanel);
             REGARD_UNROLL(16)
             for (int i = 0; i < kRows; ++i) {
                 const Float shift = splat(shifts[i]);
                 REGARD_UNROLL(2)
                 for (int c = 0; c < 2; ++c) {
-                    acc[i][c] = exp2<true>(Bf16 ? acc[i][c] * factor - shift : acc[i][c] - shift);
+                    acc[i][c] = exp2<!Biased>(Bf16 ? acc[i][c] * factor - shift : acc[i][c] - shift);
                     Operands::store_weights(scores + i * kScoreRow + (p * kPanel + c * kLanes) / kPair, acc[i][c]);
                 }
                 sum[i] += acc[i][0] + acc[i][1];
@@ -200,11 +228,13 @@ struct Forward {
         return in_range;
     }
 
-    REGARD_APART void step(State& state, const BlockVisibility& visible, int64_t begin, int64_t first, int64_t pair, int64_t row,
-                           const float* query, float* scores, float* out) const {
-        if (state.steady && transform.plain && visible.count == 1 && visible.segment[0].end - visible.segment[0].begin == kBlock &&
+    REGARD_APART void step(const Head& of, State& state, const BlockVisibility& visible, int64_t begin, int64_t first, const float* query,
+                           float* scores, float* out) const {
+        const int64_t pair = of.pair;
+        if (state.steady && of.transform.plain && visible.count == 1 && visible.segment[0].end - visible.segment[0].begin == kBlock &&
             !visible.partly_hidden && !a.drop_below) {
-            state.steady = weights_with_old_maximum(state, begin, pair, query, scores);
+            state.steady = of.bias ? weights_with_old_maximum<true>(of, state, begin, first, query, scores)
+                                   : weights_with_old_maximum<false>(of, state, begin, first, query, scores);
             if (state.steady) {
                 float decay[kRows];
                 for (int i = 0; i < kRows; ++i) decay[i] = 1;
@@ -213,31 +243,33 @@ struct Forward {
         }
         Float best[kRows];
         for (int i = 0; i < kRows; ++i) best[i] = splat(-INFINITY);
-        const float* key_bias = bias.row(row);
         for (int64_t p = 0; p < kPanels;) {
             int64_t to = p;
-            while (transform.plain && to < kPanels && visible.panel[to] == kAll) ++to;
+            while (of.transform.plain && to < kPanels && visible.panel[to] == kAll) ++to;
             if (to > p) {
-                score_full_panels(p, to, key.panel(pair, begin / kPanel), query, scores, best);
+                if (of.bias)
+                    score_full_panels<true>(of, p, to, begin, first, query, scores, best);
+                else
+                    score_full_panels<false>(of, p, to, begin, first, query, scores, best);
                 p = to;
                 continue;
             }
             for (int64_t v = 2 * p, n = visible.visible_vectors(p, v); n; n = 0) {
                 if (n == 2)
-                    score_vectors<2>(visible, begin, v, pair, key_bias, query, scores);
+                    score_vectors<2>(of, visible, begin, first, v, query, scores);
                 else
-                    score_vectors<1>(visible, begin, v, pair, key_bias, query, scores);
+                    score_vectors<1>(of, visible, begin, first, v, query, scores);
                 for (; n; --n, ++v)
                     for (int i = 0; i < kRows; ++i) best[i] = max(best[i], load(scores + i * kScoreRow + v * kLanes));
             }
             ++p;
         }
         float decay[kRows];
-        const Dropout dropout(a, row);
+        const Dropout dropout(a, of.row);
         if (dropout)
-            make_weights<true>(state, visible, begin, first, dropout, best, scores, decay);
+            make_weights<true>(of.transform.factor, state, visible, begin, first, dropout, best, scores, decay);
         else
-            make_weights<false>(state, visible, begin, first, dropout, best, scores, decay);
+            make_weights<false>(of.transform.factor, state, visible, begin, first, dropout, best, scores, decay);
         if ((Bf16 || visible.partly_hidden) && hides_non_finite(value, visible, begin, pair)) {
             add_visible_values<Bf16>(value, visible, begin, pair, scores, decay, out);
         } else {
@@ -248,9 +280,8 @@ struct Forward {
     // Scores become weights under the running maximum, updated by `best`. The scalar work of each row is done for all rows
     // together, so that their latencies overlap.
     template <bool Drop>
-    REGARD_APART void make_weights(State& state, const BlockVisibility& visible, int64_t begin, int64_t first, const Dropout& dropout,
-                                   const Float (&best)[kRows], float* scores, float (&decay)[kRows]) const {
-        const float factor = transform.factor;  // here, because the stores below could be to it for all the compiler knows
+    REGARD_APART void make_weights(const float factor, State& state, const BlockVisibility& visible, int64_t begin, int64_t first,
+                                   const Dropout& dropout, const Float (&best)[kRows], float* scores, float (&decay)[kRows]) const {
         float shifts[kRows];
         Float sum[kRows];
         bool all_visible = true, steady = true;

@@ -1,161 +1,8 @@
 // Runs every kernel of every instruction set on random problems against plain double-precision loops, for `make sanitize`: built
 // under the address and undefined-behaviour sanitizers, with every buffer of exactly the size its shape needs.
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <random>
-#include <vector>
-
-#include "kernels.h"
-#include "threads.h"
-
-using namespace regard;
+#include "driver_problem.h"
 
 namespace {
-
-std::mt19937 random_bits(1);
-int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_bits); }
-
-float from_bfloat16(uint16_t half) {
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    std::memcpy(&x, &bits, 4);
-    return x;
-}
-
-// (B, heads, rows, columns) in one of several orders of its axes, float32 or bfloat16.
-struct Tensor {
-    std::vector<float> data;
-    std::vector<uint16_t> half;
-    View strides;
-
-    Tensor(int64_t batch, int64_t heads, int64_t rows, int64_t columns, bool fill, bool narrow, int order = 0) {
-        const int64_t gap = order == 3 ? 3 : 0, width = columns + gap;  // between rows
-        if (order == 1)
-            strides = {nullptr, rows * heads * columns, columns, heads * columns, 1};
-        else if (order == 2)
-            strides = {nullptr, heads * rows * columns, rows * columns, 1, rows};
-        else
-            strides = {nullptr, heads * rows * width, rows * width, width, 1};
-        data.resize(batch * heads * rows * width - gap);
-        std::normal_distribution<float> normal;
-        for (float& x : data) x = fill ? normal(random_bits) : 0.0f;
-        if (!narrow) return;
-        half.resize(data.size());
-        for (size_t i = 0; i < data.size(); ++i) {
-            uint32_t bits;
-            std::memcpy(&bits, &data[i], 4);
-            half[i] = (uint16_t)(bits >> 16);  // any bfloat16 will do
-        }
-        data.clear();
-    }
-    View view() {
-        View v = strides;
-        v.data = half.empty() ? (void*)data.data() : (void*)half.data();
-        return v;
-    }
-    double at(int64_t b, int64_t h, int64_t i, int64_t c) const {
-        const int64_t n = b * strides.batch + h * strides.head + i * strides.row + c * strides.column;
-        return half.empty() ? data[n] : from_bfloat16(half[n]);
-    }
-};
-
-uint32_t mix(uint32_t x) {
-    x = (x ^ (x >> 16)) * 0x85EBCA6Bu;
-    x = (x ^ (x >> 13)) * 0xC2B2AE35u;
-    return x ^ (x >> 16);
-}
-
-int64_t bin(int64_t far) { return far < 2 ? far : 65 - __builtin_clzll((unsigned long long)(far - 1)); }
-
-enum ScoreKind { kDot, kAdditive, kGaussian };
-enum Shape { kPlain, kShort, kFew, kLong, kShapes };
-enum MaskKind { kOpen, kSpans, kPattern, kMasks };
-
-// One random attention problem: its inputs and the kernels' arguments.
-struct Problem {
-    const char* isa;
-    int number;
-    ScoreKind score_kind;
-    bool narrow;
-    int64_t B, hk, group, h, L, S, d, dv;
-    double tolerance;
-    std::vector<int32_t> spans;
-    std::vector<uint8_t> pattern;
-    Scores arguments;
-
-    Problem(const char* isa_, int number_, ScoreKind rule_, Shape shape, MaskKind mask_kind)
-        : isa(isa_), number(number_), score_kind(rule_), narrow(rule_ == kDot && number_ % 4 == 3), B(integer(1, 2)), hk(integer(1, 2)),
-          group(integer(1, 3)), L(integer(1, 60)), S(integer(1, 150)), d(integer(1, 40)), dv(integer(1, 40)),
-          tolerance(narrow ? 0.05 : 2e-5) {
-        if (shape == kShort) B = integer(8, 12), L = integer(1, 20), S = integer(1, 24);
-        if (shape == kFew) L = integer(1, 4), S = integer(300, 1200), d = number % 2 ? 32 : d, dv = number % 2 ? 64 : dv;
-        if (shape == kLong) B = hk = 1, S = integer(500, 1300);
-        if (shape == kPlain && number % 3 == 0) d = 48, dv = 16;
-        h = hk * group;
-        arguments.batch = B, arguments.heads = h, arguments.key_heads = hk, arguments.queries = L, arguments.keys = S, arguments.width = d,
-        arguments.value_width = dv;
-        arguments.type = narrow ? Type::bfloat16 : Type::float32;
-        if (score_kind == kDot) arguments.scale = 1 / std::sqrt((float)d);
-        if (mask_kind == kSpans) make_spans(integer(1, 3));
-        if (mask_kind == kPattern) make_pattern();
-    }
-
-    void make_spans(int64_t R) {
-        spans.resize(L * R * 2);
-        for (int64_t i = 0; i < L; ++i) {
-            std::vector<int32_t> edges(2 * R);
-            for (int32_t& e : edges) e = (int32_t)integer(0, S);
-            std::sort(edges.begin(), edges.end());
-            std::copy(edges.begin(), edges.end(), spans.begin() + i * R * 2);
-        }
-        arguments.spans = {spans.data(), 0, 0, R * 2, 2, R};
-    }
-
-    // Shared by batches, heads or rows, or transposed; some keys visible to all, some hidden from all.
-    void make_pattern() {
-        const int64_t batches = integer(0, 1) ? B : 1, heads = integer(0, 1) ? h : 1, rows = number % 5 ? L : 1;
-        const bool across = number % 4 == 1;
-        pattern.resize(batches * heads * rows * S);
-        arguments.pattern = {pattern.data(), batches > 1 ? heads * rows * S : 0, heads > 1 ? rows * S : 0, rows > 1 ? (across ? 1 : S) : 0,
-                             across ? rows : 1};
-        const int64_t kinds = integer(1, 9);
-        for (size_t n = 0; n < pattern.size(); ++n) pattern[n] = integer(0, 9) < kinds;
-        const int64_t from = integer(0, S), to = integer(from, S);
-        const bool value = integer(0, 1);
-        for (int64_t n = 0; n < batches * heads * rows; ++n)
-            for (int64_t j = from; j < to; ++j) pattern[across ? n / rows * rows * S + j * rows + n % rows : n * S + j] = value;
-    }
-
-    bool is_visible(int64_t b, int64_t head, int64_t i, int64_t j) const {
-        if (arguments.pattern.data)
-            return arguments.pattern.data[b * arguments.pattern.batch + head * arguments.pattern.head + i * arguments.pattern.row +
-                                          j * arguments.pattern.column];
-        bool visible = !arguments.spans.data;
-        for (int64_t n = 0; n < arguments.spans.ranges; ++n) {
-            const int32_t* s = arguments.spans.data + i * arguments.spans.row + n * arguments.spans.range;
-            visible |= s[0] <= j && j < s[1];
-        }
-        return visible;
-    }
-
-    double dropout_factor(int64_t row, int64_t i, int64_t j) const {
-        const uint32_t hash = mix(mix(mix(mix(arguments.seed) ^ (uint32_t)row) ^ (uint32_t)i) ^ (uint32_t)j);
-        return hash < arguments.drop_below ? 0 : 1 / (double)arguments.kept;
-    }
-
-    void check(bool good, const char* what) const {
-        if (good) return;
-        std::fprintf(stderr, "%s is wrong on %s, problem %d (rule %d, B%ld h%ld k%ld L%ld S%ld d%ld dv%ld)\n", what, isa, number,
-                     (int)score_kind, (long)B, (long)h, (long)hk, (long)L, (long)S, (long)d, (long)dv);
-        std::exit(1);
-    }
-    void close(double got, double expected, double within, const char* what) const {
-        check(std::abs(got - expected) < within * (1 + std::abs(expected)), what);
-    }
-};
 
 // The scores of one row, their slope under the cap, and the weights, in double precision.
 struct Row {
@@ -164,22 +11,53 @@ struct Row {
 };
 
 struct Trial : Problem {
-    Tensor q, k, v, out, grad_out, dq, dk, dvalue, bias, sinks, dlse, vector;
+    Tensor q, k, v, out, grad_out, dq, dk, dvalue, key_bias, sinks, dlse, vector, bias, betas, grad_entropy;
+    std::vector<float> grad_bias;
+    std::vector<double> grad_betas;
+    Choice choice = Choice::softmax;
+    int64_t shares = 1;
     std::vector<float> lse, delta, dbias, dvector;
 
     Trial(const char* isa_, int number_, ScoreKind rule_, Shape shape, MaskKind mask_kind)
-        : Problem(isa_, number_, rule_, shape, mask_kind), q(B, h, L, d, true, narrow, number % 4),
-          k(B, hk, S, d, true, narrow, number / 2 % 4), v(B, hk, S, dv, true, narrow, number / 3 % 4),
-          out(B, h, L, dv, false, narrow, number % 4), grad_out(B, h, L, dv, true, narrow, number / 2 % 4),
-          dq(B, h, L, d, false, narrow, number % 4), dk(B, hk, S, d, false, narrow, number / 3 % 4),
-          dvalue(B, hk, S, dv, false, narrow, number / 2 % 4), bias(B, h, 1, S, true, false), sinks(1, 1, 1, h, true, false),
-          dlse(B, h, 1, L, true, false), vector(1, 1, 1, d, true, false), lse(B * h * L), delta(B * h * L), dbias(B * h * S), dvector(d) {
-        arguments.query = q.view(), arguments.key = k.view(), arguments.value = v.view();
-        if (score_kind == kDot && number % 3 == 1) arguments.key_bias = bias.view(), arguments.cap = 4;
+        : Problem(isa_, number_, rule_, shape, mask_kind), q(B, h, L, d, true, type, number % 4),
+          k(B, hk, S, d, true, type, number / 2 % 4), v(B, hk, S, dv, true, type, number / 3 % 4),
+          out(B, h, L, dv, false, type, number % 4), grad_out(B, h, L, dv, true, type, number / 2 % 4),
+          dq(B, h, L, d, false, type, number % 4), dk(B, hk, S, d, false, type, number / 3 % 4),
+          dvalue(B, hk, S, dv, false, type, number / 2 % 4), key_bias(B, h, 1, S, true), sinks(1, 1, 1, h, true), dlse(B, h, 1, L, true),
+          vector(1, 1, 1, d, true), bias(1, 1, 1, std::max(B * h * L * S, h * (L + S)), true), betas(1, 1, 1, h, true),
+          grad_entropy(B, h, 1, L, true), lse(B * h * L), delta(B * h * L), dbias(16 * B * h * S), dvector(d) {
+        arguments.query = q.view(), arguments.key = k.view(), arguments.value = v.view(), arguments.vector = vector.data.data();
+        if (score_kind == kDot && number % 3 == 1) arguments.key_bias = key_bias.view(), arguments.cap = 4;
         if (number % 3 == 2) arguments.sinks = sinks.data.data(), arguments.beta = 1.3f;
         if (score_kind == kDot && number % 5 == 2)
             arguments.drop_below = 1u << 30, arguments.kept = 0.75f, arguments.seed = (uint32_t)number;
+        if (score_kind == kDot && number % 2) make_bias();
+        if (score_kind == kDot && number % 5 < 2) {
+            for (float& beta : betas.data) beta = 0.5f + std::abs(beta);
+            arguments.betas = betas.data.data();
+        }
+        if (score_kind == kDot && number % 7 == 4) choice = Choice::sparsemax;
+        if (score_kind == kDot && number % 7 == 5) choice = Choice::entmax15;
+        if (choice != Choice::softmax) arguments.sinks = nullptr;
     }
+
+    // By pair, by head, by key, by row, for all, or along diagonals.
+    void make_bias() {
+        const int kind = number / 2 % 6;
+        View& view = arguments.bias;
+        view.data = bias.data.data();
+        if (kind == 0) view.batch = h * L * S, view.head = L * S, view.row = S, view.column = 1;
+        if (kind == 1) view.head = L * S, view.row = 1, view.column = L;
+        if (kind == 2) view.batch = S, view.column = 1;
+        if (kind == 3) view.head = L, view.row = 1;
+        if (kind == 4) view.row = S, view.column = 1;
+        if (kind == 5) view.data = bias.data.data() + L - 1, view.head = L + S - 1, view.row = -1, view.column = 1;
+    }
+    double bias_at(int64_t b, int64_t head, int64_t i, int64_t j) const {
+        const View& v = arguments.bias;
+        return v.data ? ((const float*)v.data)[b * v.batch + head * v.head + i * v.row + j * v.column] : 0;
+    }
+    double beta(int64_t head) const { return arguments.betas ? betas.data[head] : arguments.beta; }
 
     Row row(int64_t b, int64_t head, int64_t i) const {
         Row r{std::vector<double>(S, -INFINITY), std::vector<double>(S, 1.0), std::vector<double>(S), -INFINITY};
@@ -192,20 +70,37 @@ struct Trial : Problem {
                 const double x = q.at(b, head, i, c), y = k.at(b, head / group, j, c);
                 u += score_kind == kDot ? x * y : score_kind == kAdditive ? vector.data[c] * std::tanh(x + y) : -0.5 * (x - y) * (x - y);
             }
-            u = u * arguments.scale + (arguments.key_bias.data ? bias.at(b, head, 0, j) : 0);
+            u = u * arguments.scale + (arguments.key_bias.data ? key_bias.at(b, head, 0, j) : 0);
             if (arguments.cap != 0) {
                 r.slope[j] = 1 - std::tanh(u / arguments.cap) * std::tanh(u / arguments.cap);
                 u = arguments.cap * std::tanh(u / arguments.cap);
             }
-            r.score[j] = u * arguments.beta;
+            r.score[j] = (u + bias_at(b, head, i, j)) * beta(head);
             top = std::max(top, r.score[j]);
         }
         if (top == -INFINITY) return r;
+        if (choice != Choice::softmax) return sparse_row(r, top);
         for (int64_t j = 0; j < S; ++j) total += std::exp(r.score[j] - top);
         r.lse = top + std::log(total + std::exp(sink - top));
         for (int64_t j = 0; j < S; ++j) r.weight[j] = std::exp(r.score[j] - r.lse);
         return r;
     }
+
+    // The threshold by bisection; `lse` becomes it.
+    Row sparse_row(Row r, double top) const {
+        const double unit = choice == Choice::entmax15 ? 0.5 : 1;
+        double low = top * unit - 1, high = top * unit;
+        for (int step = 0; step < 100; ++step) {
+            const double middle = (low + high) / 2;
+            double sum = 0;
+            for (int64_t j = 0; j < S; ++j) sum += sparse_weight(r.score[j] * unit - middle);
+            (sum > 1 ? low : high) = middle;
+        }
+        for (int64_t j = 0; j < S; ++j) r.weight[j] = sparse_weight(r.score[j] * unit - low);
+        r.lse = low;
+        return r;
+    }
+    double sparse_weight(double above) const { return above <= 0 ? 0 : choice == Choice::entmax15 ? above * above : above; }
 
     template <class Arguments>
     Arguments arguments_for() {
@@ -215,70 +110,153 @@ struct Trial : Problem {
     }
 
     void forward(ThreadTeam& team) {
-        AdditiveForward f = arguments_for<AdditiveForward>();
-        f.out = out.view(), f.lse = lse.data(), f.vector = vector.data.data();
+        if (choice != Choice::softmax) {
+            SparseForward f = arguments_for<SparseForward>();
+            f.choice = choice, f.out = out.view(), f.threshold = lse.data();
+            return kernels().sparse_forward(f, team);
+        }
+        DotForward f = arguments_for<DotForward>();
+        f.out = out.view(), f.lse = lse.data();
         if (score_kind == kDot) kernels().dot_forward(f, team);
         if (score_kind == kAdditive) kernels().additive_forward(f, team);
         if (score_kind == kGaussian) kernels().gaussian_forward(f, team);
     }
 
-    void backward(ThreadTeam& team) {
-        AdditiveBackward g = arguments_for<AdditiveBackward>();
+    // Where the gradient of the bias is added: as the bias lies if every pair has a number of its own, else per head and share.
+    bool whole_bias() const { return number / 2 % 6 % 2 == 0 ? number / 2 % 6 != 2 : number / 2 % 6 == 1; }
+    int64_t slice() const { return number / 2 % 6 == 5 ? L + S - 1 : number / 2 % 6 == 3 ? L : S; }
+    View bias_gradient_strides() const {
+        View to = arguments.bias;
+        if (!whole_bias()) to.batch = h * slice(), to.head = slice();
+        return to;
+    }
+    int64_t bias_gradient_at(int64_t b, int64_t head, int64_t i, int64_t j) const {
+        const View to = bias_gradient_strides();
+        return b * to.batch + head * to.head + i * to.row + j * to.column + (to.row == -1 ? L - 1 : 0);
+    }
+
+    template <class Backward>
+    void set_gradients(Backward& g) {
+        const int64_t owners =
+            arguments.bias.data && whole_bias() ? (arguments.bias.batch ? B : 1) * (arguments.bias.head ? hk : 1) : B * hk;
+        shares = std::max<int64_t>(1, std::min((16 + owners - 1) / owners, choice == Choice::softmax ? (S + 255) / 256 : (L + 63) / 64));
         g.out = out.view(), g.grad_out = grad_out.view(), g.lse = lse.data(), g.grad_lse = dlse.data.data();
         g.grad_query = dq.view(), g.grad_key = dk.view(), g.grad_value = dvalue.view(), g.delta = delta.data();
-        g.vector = vector.data.data(), g.grad_vector = dvector.data();
         if (arguments.key_bias.data) g.grad_key_bias = dbias.data();
+        if (arguments.bias.data) {
+            const int64_t floats = whole_bias() ? (int64_t)bias.data.size() : B * h * slice();
+            grad_bias.assign((whole_bias() ? 1 : shares) * floats, 0.0f);
+            g.grad_bias = bias_gradient_strides();
+            g.grad_bias.data = grad_bias.data() + (g.grad_bias.row == -1 ? L - 1 : 0);
+            g.grad_bias_share = whole_bias() ? 0 : floats;
+        }
+        grad_betas.assign(shares * B * h, 0.0);
+        if (arguments.betas) g.grad_betas = grad_betas.data();
+        if (score_kind == kDot && number % 3 == 0) g.grad_entropy = grad_entropy.data.data();
+    }
+
+    void backward(ThreadTeam& team) {
+        if (choice != Choice::softmax) {
+            SparseBackward g = arguments_for<SparseBackward>();
+            set_gradients(g);
+            g.choice = choice, g.row_shares = shares;
+            return kernels().sparse_backward(g, team);
+        }
+        AdditiveBackward g = arguments_for<AdditiveBackward>();
+        set_gradients(g);
+        g.grad_vector = dvector.data();
+        std::vector<float> grad_lse(dlse.data);
+        for (int64_t n = 0; g.grad_entropy && n < B * h * L; ++n) {  // Σ p·dP of a row, with dP = −g (ln p + 1)
+            for (const double p : row(n / (h * L), n / L % h, n % L).weight)
+                if (p > 0) grad_lse[n] += (float)(grad_entropy.data[n] * p * (std::log(p) + 1));
+        }
+        g.grad_lse = grad_lse.data();
         if (score_kind == kDot) kernels().dot_backward(g, team);
         if (score_kind == kAdditive) kernels().additive_backward(g, team);
         if (score_kind == kGaussian) kernels().gaussian_backward(g, team);
     }
 
+    struct Gradients {
+        std::vector<double> key, value, key_bias, vector, bias, betas;
+    };
+
     void check_gradients() {
-        std::vector<double> wanted_dk(B * hk * S * d), wanted_dv(B * hk * S * dv), wanted_bias(B * h * S), wanted_vector(d);
-        for (int64_t n = 0; n < B * h * L; ++n) {
-            const int64_t b = n / (h * L), head = n / L % h, i = n % L, kh = head / group;
-            const Row r = row(b, head, i);
-            check(r.lse == -INFINITY ? lse[n] == -INFINITY : std::abs(lse[n] - r.lse) < tolerance * 3 * (1 + std::abs(r.lse)), "lse");
-            double mean = -dlse.data[n];
-            for (int64_t c = 0; c < dv; ++c) {
-                double o = 0;
-                for (int64_t j = 0; j < S; ++j)
-                    if (r.weight[j] != 0) o += r.weight[j] * dropout_factor(b * h + head, i, j) * v.at(b, kh, j, c);
-                close(out.at(b, head, i, c), o, tolerance, "output");
-                mean += grad_out.at(b, head, i, c) * o;
-            }
-            std::vector<double> wanted_dq(d);
-            for (int64_t j = 0; j < S; ++j) {
-                if (r.weight[j] == 0) continue;
-                const double kept = dropout_factor(b * h + head, i, j);
-                double grad_weight = 0;
-                for (int64_t c = 0; c < dv; ++c) {
-                    grad_weight += grad_out.at(b, head, i, c) * v.at(b, kh, j, c) * kept;
-                    wanted_dv[((b * hk + kh) * S + j) * dv + c] += r.weight[j] * kept * grad_out.at(b, head, i, c);
-                }
-                const double ds = r.weight[j] * (grad_weight - mean) * r.slope[j] * arguments.beta;
-                wanted_bias[(b * h + head) * S + j] += ds;
-                for (int64_t c = 0; c < d; ++c) {
-                    const double x = q.at(b, head, i, c), y = k.at(b, kh, j, c), t = std::tanh(x + y);
-                    const double to_q = score_kind == kDot        ? arguments.scale * y
-                                        : score_kind == kAdditive ? vector.data[c] * (1 - t * t)
-                                                                  : y - x;
-                    const double to_k = score_kind == kDot ? arguments.scale * x : score_kind == kAdditive ? to_q : x - y;
-                    wanted_dq[c] += ds * to_q;
-                    wanted_dk[((b * hk + kh) * S + j) * d + c] += ds * to_k;
-                    wanted_vector[c] += ds * t;
-                }
-            }
-            for (int64_t c = 0; c < d; ++c) close(dq.at(b, head, i, c), wanted_dq[c], tolerance * 10, "grad of query");
-        }
+        Gradients wanted{std::vector<double>(B * hk * S * d),
+                         std::vector<double>(B * hk * S * dv),
+                         std::vector<double>(B * h * S),
+                         std::vector<double>(d),
+                         std::vector<double>(whole_bias() || !arguments.bias.data ? bias.data.size() : B * h * slice()),
+                         std::vector<double>(h)};
+        for (int64_t n = 0; n < B * h * L; ++n) check_row(n, wanted);
         for (int64_t n = 0; n < B * hk * S; ++n) {
             const int64_t b = n / (hk * S), head = n / S % hk, j = n % S;
-            for (int64_t c = 0; c < d; ++c) close(dk.at(b, head, j, c), wanted_dk[n * d + c], tolerance * 40, "grad of key");
-            for (int64_t c = 0; c < dv; ++c) close(dvalue.at(b, head, j, c), wanted_dv[n * dv + c], tolerance * 40, "grad of value");
+            for (int64_t c = 0; c < d; ++c) close(dk.at(b, head, j, c), wanted.key[n * d + c], tolerance * 40, "grad of key");
+            for (int64_t c = 0; c < dv; ++c) close(dvalue.at(b, head, j, c), wanted.value[n * dv + c], tolerance * 40, "grad of value");
         }
-        for (int64_t n = 0; arguments.key_bias.data && n < B * h * S; ++n)
-            close(dbias[n], wanted_bias[n], tolerance * 40, "grad of key bias");
-        for (int64_t c = 0; score_kind == kAdditive && c < d; ++c) close(dvector[c], wanted_vector[c], tolerance * 100, "grad of vector");
+        for (int64_t n = 0; arguments.key_bias.data && n < B * h * S; ++n) {
+            double got = 0;
+            for (int64_t s = 0; s < (choice == Choice::softmax ? 1 : shares); ++s) got += dbias[s * B * h * S + n];
+            close(got, wanted.key_bias[n], tolerance * 40, "grad of key bias");
+        }
+        for (size_t n = 0; arguments.bias.data && n < wanted.bias.size(); ++n) {
+            double got = 0;
+            for (size_t at = n; at < grad_bias.size(); at += wanted.bias.size()) got += grad_bias[at];
+            close(got, wanted.bias[n], tolerance * 100, "grad of bias");
+        }
+        for (int64_t head = 0; arguments.betas && head < h; ++head) {
+            double got = 0;
+            for (int64_t n = head; n < shares * B * h; n += h) got += grad_betas[n];
+            close(got * std::log(2.0) / (beta(head) * beta(head)), wanted.betas[head], tolerance * 200, "grad of temperature");
+        }
+        for (int64_t c = 0; score_kind == kAdditive && c < d; ++c) close(dvector[c], wanted.vector[c], tolerance * 100, "grad of vector");
+    }
+
+    // Output and lse of one row, and its part of every gradient.
+    void check_row(int64_t n, Gradients& wanted) {
+        const int64_t b = n / (h * L), head = n / L % h, i = n % L, kh = head / group;
+        const Row r = row(b, head, i);
+        const bool sparse = choice != Choice::softmax;
+        if (!sparse)
+            check(r.lse == -INFINITY ? lse[n] == -INFINITY : std::abs(lse[n] - r.lse) < tolerance * 3 * (1 + std::abs(r.lse)), "lse");
+        for (int64_t c = 0; c < dv; ++c) {
+            double o = 0;
+            for (int64_t j = 0; j < S; ++j)
+                if (r.weight[j] != 0) o += r.weight[j] * dropout_factor(b * h + head, i, j) * v.at(b, kh, j, c);
+            close(out.at(b, head, i, c), o, tolerance * (sparse ? 4 : 1), "output");
+        }
+        std::vector<double> grad_weight(S), slope(S), wanted_dq(d);
+        double mean = 0, mass = 0;
+        for (int64_t j = 0; j < S; ++j) {
+            if (r.weight[j] == 0) continue;
+            for (int64_t c = 0; c < dv; ++c)
+                grad_weight[j] += grad_out.at(b, head, i, c) * v.at(b, kh, j, c) * dropout_factor(b * h + head, i, j);
+            if (score_kind == kDot && number % 3 == 0) grad_weight[j] -= grad_entropy.data[n] * (std::log(r.weight[j]) + 1);
+            slope[j] = !sparse ? r.weight[j] : choice == Choice::entmax15 ? std::sqrt(r.weight[j]) : 1.0;
+            mean += slope[j] * grad_weight[j];
+            mass += slope[j];
+        }
+        mean = sparse ? mean / std::max(mass, 1e-30) : mean - dlse.data[n];
+        for (int64_t j = 0; j < S; ++j) {
+            if (r.weight[j] == 0) continue;
+            for (int64_t c = 0; c < dv; ++c)
+                wanted.value[((b * hk + kh) * S + j) * dv + c] +=
+                    r.weight[j] * dropout_factor(b * h + head, i, j) * grad_out.at(b, head, i, c);
+            const double dz = slope[j] * (grad_weight[j] - mean), ds = dz * beta(head) * r.slope[j];
+            wanted.betas[head] += dz * r.score[j] / beta(head);
+            if (arguments.bias.data) wanted.bias[bias_gradient_at(b, head, i, j)] += dz * beta(head);
+            wanted.key_bias[(b * h + head) * S + j] += ds;
+            for (int64_t c = 0; c < d; ++c) {
+                const double x = q.at(b, head, i, c), y = k.at(b, kh, j, c), t = std::tanh(x + y);
+                const double to_q = score_kind == kDot        ? arguments.scale * y
+                                    : score_kind == kAdditive ? vector.data[c] * (1 - t * t)
+                                                              : y - x;
+                const double to_k = score_kind == kDot ? arguments.scale * x : score_kind == kAdditive ? to_q : x - y;
+                wanted_dq[c] += ds * to_q;
+                wanted.key[((b * hk + kh) * S + j) * d + c] += ds * to_k;
+                wanted.vector[c] += ds * t;
+            }
+        }
+        for (int64_t c = 0; c < d; ++c) close(dq.at(b, head, i, c), wanted_dq[c], tolerance * 20, "grad of query");
     }
 
     void check_readings(ThreadTeam& team) {
@@ -295,7 +273,7 @@ struct Trial : Problem {
         for (int32_t& id : row_ids) id = (int32_t)integer(0, 3);
         for (int32_t& id : key_ids) id = (int32_t)integer(0, 3);
         Read r = arguments_for<Read>();
-        r.drop_below = 0;
+        r.drop_below = 0, r.choice = choice;
         r.lse = lse.data(), r.shares = shares, r.entropy = entropy.data(), r.mass = mass.data(), r.max_logit = max_logit.data();
         r.sink = sink.data(), r.sinks_read = 2, r.at = at.data(), r.at_keys = at_keys.data(), r.by_query = by_query.data(),
         r.norms = norms.data();
@@ -358,6 +336,8 @@ struct Trial : Problem {
         kernels().pick(p, team);
         p.uniform = uniform.data(), p.index = drawn.data();
         kernels().pick(p, team);
+        const Choice before_picking = choice;
+        choice = Choice::softmax;
         for (int64_t n = 0; n < B * h * L; ++n) {
             const Row w = row(n / (h * L), n / L % h, n % L);
             const double best = *std::max_element(w.score.begin(), w.score.end());
@@ -370,6 +350,7 @@ struct Trial : Problem {
             const double low = before / total, high = (before + w.weight[drawn[n]]) / total;
             check(w.score[drawn[n]] != -INFINITY && uniform[n] > low - tolerance && uniform[n] < high + tolerance, "draw");
         }
+        choice = before_picking;
     }
 };
 
@@ -402,7 +383,6 @@ int main() {
                         trial.forward(team);
                         trial.backward(team);
                         trial.check_gradients();
-                        if (score_kind != kDot) continue;
                         trial.check_readings(team);
                         trial.check_picks(team);
                     }

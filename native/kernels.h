@@ -29,7 +29,9 @@ struct Pattern {
     int64_t batch = 0, head = 0, row = 0, column = 0;
 };
 
-enum class Type : int { float32 = 0, bfloat16 = 1 };
+enum class ScoreKind : int { dot = 0, additive = 1, gaussian = 2 };
+enum class Choice : int { softmax = 0, sparsemax = 1, entmax15 = 2, picked = 3 };
+enum class Type : int { float32 = 0, bfloat16 = 1, float16 = 2 };
 
 // The first arguments of every kernel. Preconditions of every kernel, ensured by its caller (src/regard/kernels/native):
 //   - sizes are ≥ 0, width and value_width ≥ 1, key_heads ≥ 1 divides heads;
@@ -38,17 +40,23 @@ enum class Type : int { float32 = 0, bfloat16 = 1 };
 //   - scale, cap, beta and sinks are not NaN; cap ≥ 0.
 // Strides may be anything, zero and negative included. Values may be NaN or ±∞: a hidden key never affects a row.
 //
-// The scores of dot-product attention: cap·tanh((scale·q·k + key_bias)/cap), over the keys the mask allows.
+// The scores of dot-product attention: β·(cap·tanh((scale·q·k + key_bias)/cap) + bias), over the keys the mask allows. A bias that depends
+// on key − query alone is one vector of L + S − 1 numbers per head: the address of its entry L − 1, row stride −1, column stride 1.
 struct Scores {
     int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
+    ScoreKind kind = ScoreKind::dot;  // of the kernels that take any
+    const float* vector = nullptr;    // (d,), of an additive score
     Type type = Type::float32;
     View query, key, value;  // (B, h, L, d), (B, hk, S, d), (B, hk, S, dv) of `type`
     View key_bias;           // float32 (B, h, 1, S), or null
+    View bias;               // (B, h, L, S) of `bias_type`, or null
+    Type bias_type = Type::float32;
     Spans spans;
     Pattern pattern;               // in place of the spans
     const float* sinks = nullptr;  // (h,), or null
     float scale = 1, cap = 0;      // cap 0: none
     float beta = 1;                // the softmax's inverse temperature, applied after the cap
+    const float* betas = nullptr;  // (h,), one of them for each head in place of `beta`; or null
     uint32_t drop_below = 0;       // weights whose hash (kernels/dropout.py) is below this are dropped, the others divided by `kept`
     uint32_t seed = 0;
     float kept = 1;
@@ -56,7 +64,7 @@ struct Scores {
 
 struct DotForward : Scores {
     View out;              // (B, h, L, dv) of `type`
-    float* lse = nullptr;  // (B, h, L) contiguous
+    float* lse = nullptr;  // (B, h, L) contiguous, or null
 };
 
 struct DotBackward : Scores {
@@ -65,17 +73,28 @@ struct DotBackward : Scores {
     const float* grad_lse = nullptr;        // the same, or null
     View grad_query, grad_key, grad_value;  // shaped as query, key, value, of `type`
     float* grad_key_bias = nullptr;         // (B, h, S) contiguous, or null
+    View grad_bias;                         // float32 (B, h, L, S), added to; stride 0 where the bias is broadcast; or null
+    int64_t grad_bias_share = 0;            // floats between its copies, one per key share (`key_shares`); 0: shares never meet
+    double* grad_betas = nullptr;           // (key shares, B, h): β·log2(e)·Σ dz·z, or null
+    const float* grad_entropy = nullptr;    // (B, h, L), of each row's −Σ p·ln p; `grad_lse` holds the rest of its gradient; or null
     float* delta = nullptr;                 // (B, h, L) contiguous: Σ dO∘O − dlse, written
 };
 
 // Σ_c vector_c·tanh(q_c + k_c) in place of the scaled dot product. The Gaussian's −½‖q − k‖² needs nothing more than the dot's.
-struct AdditiveForward : DotForward {
-    const float* vector = nullptr;  // (d,)
+struct AdditiveBackward : DotBackward {
+    float* grad_vector = nullptr;
 };
 
-struct AdditiveBackward : DotBackward {
-    const float* vector = nullptr;
-    float* grad_vector = nullptr;
+// Sparsemax or 1.5-entmax in place of the softmax.
+struct SparseForward : Scores {
+    Choice choice = Choice::sparsemax;
+    View out;                    // (B, h, L, dv) of `type`
+    float* threshold = nullptr;  // (B, h, L) contiguous: τ
+};
+
+struct SparseBackward : DotBackward {
+    Choice choice = Choice::sparsemax;
+    int64_t row_shares = 1;  // in which dK and dV are summed; also the copies of grad_key_bias, grad_bias and grad_betas
 };
 
 // A hard choice: one key per row.
@@ -84,11 +103,13 @@ struct Pick : Scores {
     int64_t* index = nullptr;         // (B, h, L), −1 on an empty row
 };
 
-// Statistics of the weights, computed from the known lse, before dropout. A null pointer: not computed. Sums over rows are kept
-// in `shares` parts, first axis, to be added up in order.
+// Statistics of the weights, computed from the known lse (τ of a sparse choice; the keys of a hard one), before dropout. A null pointer:
+// not computed. Sums over rows are kept in `shares` parts, first axis, to be added up in order.
 struct Read : Scores {
     static constexpr int kMaxSame = 4;
     const float* lse = nullptr;  // (B, h, L) contiguous, as are all outputs
+    Choice choice = Choice::softmax;
+    const int64_t* picked = nullptr;  // (B, h, L), −1 for none, of Choice::picked
     int64_t shares = 1;
     float *entropy = nullptr, *mass = nullptr, *max_logit = nullptr, *sink = nullptr, *at = nullptr, *by_query = nullptr;  // (B, h, L)
     double* received = nullptr;  // (shares, B, h, S)
@@ -122,13 +143,15 @@ struct Limits {
 // X(function, argument struct): a new kernel adds a line here and a file that defines it.
 #define REGARD_KERNELS(X)                  \
     X(dot_forward, DotForward)             \
-    X(additive_forward, AdditiveForward)   \
+    X(additive_forward, DotForward)        \
     X(additive_backward, AdditiveBackward) \
     X(gaussian_forward, DotForward)        \
     X(gaussian_backward, DotBackward)      \
     X(limits, Limits)                      \
     X(dot_backward, DotBackward)           \
     X(read, Read)                          \
+    X(sparse_forward, SparseForward)       \
+    X(sparse_backward, SparseBackward)     \
     X(pick, Pick)
 
 struct Kernels {

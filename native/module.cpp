@@ -72,30 +72,65 @@ void set_backward(Backward& a, const BackwardArguments& backward) {
     a.delta = pointer<float>(backward.delta);
 }
 
+void set_bias_gradients(DotBackward& a, Address grad_key_bias, const View* grad_bias, int64_t grad_bias_share, Address grad_betas,
+                        Address grad_entropy) {
+    a.grad_key_bias = pointer<float>(grad_key_bias);
+    if (grad_bias) a.grad_bias = *grad_bias;
+    a.grad_bias_share = grad_bias_share;
+    a.grad_betas = pointer<double>(grad_betas);
+    a.grad_entropy = pointer<const float>(grad_entropy);
+}
+
 void dot_forward(const Scores& scores, const View& out, Address lse, int threads) {
     auto a = with<DotForward>(scores);
     set_forward(a, out, lse);
     run(kernels().dot_forward, a, threads);
 }
 
-void dot_backward(const Scores& scores, const BackwardArguments& backward, Address grad_key_bias, int threads) {
+// A tensor of four axes, given by its address, its sizes and its strides.
+View view_of(Address address, const nb::tuple& strides) {
+    return {pointer<void>(address), nb::cast<int64_t>(strides[0]), nb::cast<int64_t>(strides[1]), nb::cast<int64_t>(strides[2]),
+            nb::cast<int64_t>(strides[3])};
+}
+
+// A decoding step: softmax(scale·q·kᵀ)·v of one query per head over all keys, with little around the kernel. out: (B, 1, h, dv) contiguous.
+void single_query(Type type, Address query, nb::tuple query_sizes, nb::tuple query_strides, Address key, nb::tuple key_sizes,
+                  nb::tuple key_strides, Address value, int64_t value_width, nb::tuple value_strides, Address out, double scale,
+                  int threads) {
+    DotForward a;
+    a.type = type;
+    a.batch = nb::cast<int64_t>(query_sizes[0]);
+    a.heads = nb::cast<int64_t>(query_sizes[1]);
+    a.queries = 1;
+    a.width = nb::cast<int64_t>(query_sizes[3]);
+    a.key_heads = nb::cast<int64_t>(key_sizes[1]);
+    a.keys = nb::cast<int64_t>(key_sizes[2]);
+    a.value_width = value_width;
+    a.query = view_of(query, query_strides);
+    a.key = view_of(key, key_strides);
+    a.value = view_of(value, value_strides);
+    a.out = {pointer<void>(out), a.heads * value_width, value_width, value_width, 1};
+    a.scale = (float)scale;
+    run(kernels().dot_forward, a, threads);
+}
+
+void dot_backward(const Scores& scores, const BackwardArguments& backward, Address grad_key_bias, const View* grad_bias,
+                  int64_t grad_bias_share, Address grad_betas, Address grad_entropy, int threads) {
     auto a = with<DotBackward>(scores);
     set_backward(a, backward);
-    a.grad_key_bias = pointer<float>(grad_key_bias);
+    set_bias_gradients(a, grad_key_bias, grad_bias, grad_bias_share, grad_betas, grad_entropy);
     run(kernels().dot_backward, a, threads);
 }
 
-void additive_forward(const Scores& scores, Address vector, const View& out, Address lse, int threads) {
-    auto a = with<AdditiveForward>(scores);
+void additive_forward(const Scores& scores, const View& out, Address lse, int threads) {
+    auto a = with<DotForward>(scores);
     set_forward(a, out, lse);
-    a.vector = pointer<const float>(vector);
     run(kernels().additive_forward, a, threads);
 }
 
-void additive_backward(const Scores& scores, Address vector, const BackwardArguments& backward, Address grad_vector, int threads) {
+void additive_backward(const Scores& scores, const BackwardArguments& backward, Address grad_vector, int threads) {
     auto a = with<AdditiveBackward>(scores);
     set_backward(a, backward);
-    a.vector = pointer<const float>(vector);
     a.grad_vector = pointer<float>(grad_vector);
     run(kernels().additive_backward, a, threads);
 }
@@ -110,6 +145,24 @@ void gaussian_backward(const Scores& scores, const BackwardArguments& backward, 
     auto a = with<DotBackward>(scores);
     set_backward(a, backward);
     run(kernels().gaussian_backward, a, threads);
+}
+
+void sparse_forward(const Scores& scores, Choice choice, const View& out, Address threshold, int threads) {
+    auto a = with<SparseForward>(scores);
+    a.choice = choice;
+    a.out = out;
+    a.threshold = pointer<float>(threshold);
+    run(kernels().sparse_forward, a, threads);
+}
+
+void sparse_backward(const Scores& scores, Choice choice, int64_t row_shares, const BackwardArguments& backward, Address grad_key_bias,
+                     const View* grad_bias, int64_t grad_bias_share, Address grad_betas, Address grad_entropy, int threads) {
+    auto a = with<SparseBackward>(scores);
+    set_backward(a, backward);
+    a.choice = choice;
+    a.row_shares = row_shares;
+    set_bias_gradients(a, grad_key_bias, grad_bias, grad_bias_share, grad_betas, grad_entropy);
+    run(kernels().sparse_backward, a, threads);
 }
 
 // The first largest key of each row, or with `uniform` the key where the distribution function passes it.
@@ -151,7 +204,17 @@ double limits(Limits::What what, int64_t repeats, int threads, Address data, int
 void bind_records(nb::module_& module) {
     nb::enum_<Type>(module, "Type", "The element type of query, key, value and output.")
         .value("float32", Type::float32)
-        .value("bfloat16", Type::bfloat16);
+        .value("bfloat16", Type::bfloat16)
+        .value("float16", Type::float16);
+    nb::enum_<Choice>(module, "Choice", "How scores become weights.")
+        .value("softmax", Choice::softmax)
+        .value("sparsemax", Choice::sparsemax)
+        .value("entmax15", Choice::entmax15)
+        .value("picked", Choice::picked);
+    nb::enum_<ScoreKind>(module, "ScoreKind", "The score that a kernel of any score computes.")
+        .value("dot", ScoreKind::dot)
+        .value("additive", ScoreKind::additive)
+        .value("gaussian", ScoreKind::gaussian);
     nb::class_<View>(module, "View", "A tensor (B, heads, rows, columns): address, and strides in elements.")
         .def(
             "__init__",
@@ -178,8 +241,9 @@ void bind_records(nb::module_& module) {
         .def(
             "__init__",
             [](Scores* self, Type type, int64_t batch, int64_t heads, int64_t key_heads, int64_t queries, int64_t keys, int64_t width,
-               int64_t value_width, const View& query, const View& key, const View& value, const View* key_bias, const Spans* spans,
-               const Pattern* pattern, Address sinks, double scale, double cap, double beta, double dropout, uint64_t seed) {
+               int64_t value_width, const View& query, const View& key, const View& value, const View* key_bias, const View* bias,
+               Type bias_type, const Spans* spans, const Pattern* pattern, Address sinks, Address betas, ScoreKind kind, Address vector,
+               double scale, double cap, double beta, double dropout, uint64_t seed) {
                 new (self) Scores();
                 self->type = type;
                 self->batch = batch;
@@ -193,9 +257,14 @@ void bind_records(nb::module_& module) {
                 self->key = key;
                 self->value = value;
                 if (key_bias) self->key_bias = *key_bias;
+                if (bias) self->bias = *bias;
+                self->bias_type = bias_type;
                 if (spans) self->spans = *spans;
                 if (pattern) self->pattern = *pattern;
                 self->sinks = pointer<const float>(sinks);
+                self->betas = pointer<const float>(betas);
+                self->kind = kind;
+                self->vector = pointer<const float>(vector);
                 self->scale = (float)scale;
                 self->cap = (float)cap;
                 self->beta = (float)beta;
@@ -204,7 +273,8 @@ void bind_records(nb::module_& module) {
                 self->kept = (float)(1.0 - dropout);
             },
             "type"_a, "batch"_a, "heads"_a, "key_heads"_a, "queries"_a, "keys"_a, "width"_a, "value_width"_a, "query"_a, "key"_a, "value"_a,
-            "key_bias"_a.none(), "spans"_a.none(), "pattern"_a.none(), "sinks"_a, "scale"_a, "cap"_a, "beta"_a, "dropout"_a, "seed"_a);
+            "key_bias"_a.none(), "bias"_a.none(), "bias_type"_a, "spans"_a.none(), "pattern"_a.none(), "sinks"_a, "betas"_a, "kind"_a,
+            "vector"_a, "scale"_a, "cap"_a, "beta"_a, "dropout"_a, "seed"_a);
     nb::class_<BackwardArguments>(module, "Backward", "The arguments every backward kernel takes beside the scores.")
         .def(
             "__init__",
@@ -233,6 +303,7 @@ void bind_read(nb::module_& module) {
             self->shares = shares;
         },
         "scores"_a, "lse"_a, "shares"_a);
+    bind_address<&Read::picked>(record, "picked");
     bind_address<&Read::entropy>(record, "entropy");
     bind_address<&Read::mass>(record, "mass");
     bind_address<&Read::max_logit>(record, "max_logit");
@@ -248,6 +319,7 @@ void bind_read(nb::module_& module) {
     bind_address<&Read::top_keys>(record, "top_keys");
     bind_address<&Read::chosen>(record, "chosen");
     bind_address<&Read::rows>(record, "rows");
+    record.def_rw("choice", &Read::choice);
     record.def_rw("sinks_read", &Read::sinks_read)
         .def_rw("side", &Read::side)
         .def_rw("pooled_rows", &Read::pooled_rows)
@@ -284,11 +356,17 @@ NB_MODULE(_native, module) {
     bind_records(module);
     bind_read(module);
     module.def("dot_forward", &dot_forward, "scores"_a, "out"_a, "lse"_a, "threads"_a);
-    module.def("dot_backward", &dot_backward, "scores"_a, "backward"_a, "grad_key_bias"_a, "threads"_a);
-    module.def("additive_forward", &additive_forward, "scores"_a, "vector"_a, "out"_a, "lse"_a, "threads"_a);
-    module.def("additive_backward", &additive_backward, "scores"_a, "vector"_a, "backward"_a, "grad_vector"_a, "threads"_a);
+    module.def("single_query", &single_query, "type"_a, "query"_a, "query_sizes"_a, "query_strides"_a, "key"_a, "key_sizes"_a,
+               "key_strides"_a, "value"_a, "value_width"_a, "value_strides"_a, "out"_a, "scale"_a, "threads"_a);
+    module.def("dot_backward", &dot_backward, "scores"_a, "backward"_a, "grad_key_bias"_a, "grad_bias"_a.none(), "grad_bias_share"_a,
+               "grad_betas"_a, "grad_entropy"_a, "threads"_a);
+    module.def("additive_forward", &additive_forward, "scores"_a, "out"_a, "lse"_a, "threads"_a);
+    module.def("additive_backward", &additive_backward, "scores"_a, "backward"_a, "grad_vector"_a, "threads"_a);
     module.def("gaussian_forward", &gaussian_forward, "scores"_a, "out"_a, "lse"_a, "threads"_a);
     module.def("gaussian_backward", &gaussian_backward, "scores"_a, "backward"_a, "threads"_a);
+    module.def("sparse_forward", &sparse_forward, "scores"_a, "choice"_a, "out"_a, "threshold"_a, "threads"_a);
+    module.def("sparse_backward", &sparse_backward, "scores"_a, "choice"_a, "row_shares"_a, "backward"_a, "grad_key_bias"_a,
+               "grad_bias"_a.none(), "grad_bias_share"_a, "grad_betas"_a, "grad_entropy"_a, "threads"_a);
     module.def("pick", &pick, "scores"_a, "uniform"_a, "index"_a, "threads"_a);
     module.def("read", &read_weights, "arguments"_a, "threads"_a);
     nb::enum_<Limits::What>(module, "Limit", "What `limits` measures.")

@@ -12,7 +12,16 @@ REGARD_INLINE float from_bfloat16(uint16_t half) {
     return x;
 }
 
-// A strided matrix of either type, read as float32.
+// kLanes numbers of a type of two bytes, as float32; and the other way.
+REGARD_INLINE Float load_half(Type type, const uint16_t* p) { return type == Type::bfloat16 ? load_bfloat16(p) : load_float16(p); }
+REGARD_INLINE Half to_half(Type type, Float v) { return type == Type::bfloat16 ? to_bfloat16(v) : to_float16(v); }
+
+[[maybe_unused]] static float from_half(Type type, uint16_t half) {
+    uint16_t bits[kLanes] = {half};
+    return load_half(type, bits)[0];
+}
+
+// A strided matrix of any type, read as float32.
 struct Matrix {
     const void* data;
     int64_t row, column;
@@ -24,7 +33,7 @@ struct Matrix {
 
     REGARD_INLINE_MEMBER float at(int64_t i, int64_t j) const {
         const int64_t offset = i * row + j * column;
-        return type == Type::float32 ? ((const float*)data)[offset] : from_bfloat16(((const uint16_t*)data)[offset]);
+        return type == Type::float32 ? ((const float*)data)[offset] : from_half(type, ((const uint16_t*)data)[offset]);
     }
 
     // One row of bfloat16 as it is; zeros up to `width`.
@@ -51,7 +60,7 @@ struct Matrix {
         } else if (column == 1) {
             const uint16_t* from = (const uint16_t*)data + i * row;
             for (; j + kLanes <= columns; j += kLanes) {
-                const Float x = load_bfloat16(from + j);
+                const Float x = load_half(type, from + j);
                 finite_check += x * 0.0f;
                 store(to + j, x);
             }
@@ -77,7 +86,7 @@ struct Matrix {
         for (; j + kLanes <= columns; j += kLanes) part += load(from + j) * load(b + j);
     } else if (a.column == 1) {
         const uint16_t* from = (const uint16_t*)a.data + i * a.row;
-        for (; j + kLanes <= columns; j += kLanes) part += load_bfloat16(from + j) * load(b + j);
+        for (; j + kLanes <= columns; j += kLanes) part += load_half(a.type, from + j) * load(b + j);
     }
     double sum = horizontal_sum(part);
     for (; j < columns; ++j) sum += (double)a.at(i, j) * b[j];
@@ -270,7 +279,7 @@ static void pack_all(Kind* const* packs, int count, ThreadTeam& team) {
         &context);
 }
 
-// One row of float32 results, times `factor`, into a strided tensor of either type.
+// One row of float32 results, times `factor`, into a strided tensor of any type.
 static void store_row(const View& view, Type type, int64_t batch, int64_t head, int64_t row, int64_t columns, float factor,
                       const float* from) {
     const int64_t offset = batch * view.batch + head * view.head + row * view.row;
@@ -284,8 +293,8 @@ static void store_row(const View& view, Type type, int64_t batch, int64_t head, 
     } else {
         uint16_t* to = (uint16_t*)view.data + offset;
         int64_t c = 0;
-        for (; view.column == 1 && c + kLanes <= columns; c += kLanes) store_bfloat16(to + c, load(from + c) * factor);
-        for (; c < columns; ++c) to[c * view.column] = narrow(splat(from[c] * factor))[0];
+        for (; view.column == 1 && c + kLanes <= columns; c += kLanes) *(LooseHalf*)(to + c) = to_half(type, load(from + c) * factor);
+        for (; c < columns; ++c) to[c * view.column] = to_half(type, splat(from[c] * factor))[0];
     }
 }
 

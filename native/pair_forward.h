@@ -29,7 +29,7 @@ struct PairForward {
     static int64_t groups_for(const DotForward& a) { return max(1, min(kMaxGroups, a.batch * a.heads * ceil_div(a.queries, kRows) / 16)); }
 
     PairForward(const DotForward& a_, const float* vector, ThreadTeam& team_)
-        : a(a_), team(team_), pair_score(a_, vector), transform(a_), narrow(a_.value_width <= kNarrow),
+        : a(a_), team(team_), pair_score(a_, vector), transform(a_, 0), narrow(a_.value_width <= kNarrow),
           value(a_.value, a_.type, narrow ? Layout::panels : Layout::rows, a_.batch, a_.key_heads, a_.keys, a_.value_width),
           width(narrow ? a_.value_width * kLanes : value.width), groups(groups_for(a_)), blocks(ceil_div(a_.queries, groups * kRows)),
           row_floats(pair_score.row_floats()), out_floats(kRows * width), scratch(4 * team_.threads() * slot()) {

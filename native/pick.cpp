@@ -5,20 +5,23 @@
 namespace regard::REGARD_ISA {
 namespace {
 
+template <class Scorer>
 struct Picker {
     const Pick& a;
     ThreadTeam& team;
-    Pack key;
-    Bias bias;
-    ScoreTransform transform;
+    Scorer scorer;
     const int64_t blocks;
     Scratch scratch;
 
     Picker(const Pick& a_, ThreadTeam& team_)
-        : a(a_), team(team_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), transform(a_),
-          blocks(ceil_div(a_.queries, kRows)), scratch(4 * team_.threads() * slot()) {}
+        : a(a_), team(team_), scorer(a_), blocks(ceil_div(a_.queries, kRows)), scratch(4 * team_.threads() * slot()) {}
 
-    int64_t slot() const { return kRows * kScoreRow + round_up(kRows * a.width, kLanes); }
+    int64_t slot() const { return kRows * kScoreRow + scorer.row_floats(); }
+
+    void run() {
+        scorer.prepare(team);
+        team.run(a.batch * a.heads * blocks, [](void* self, int64_t index, int worker) { ((Picker*)self)->task(index, worker); }, this);
+    }
 
     struct Row {
         float best = -INFINITY;
@@ -29,32 +32,35 @@ struct Picker {
     };
 
     void task(int64_t index, int worker) {
-        const int64_t row = index / blocks, batch = row / a.heads, head = row % a.heads, first = index % blocks * kRows;
-        const int64_t pair = batch * a.key_heads + head / (a.heads / a.key_heads);
+        const int64_t row = index / blocks, first = index % blocks * kRows;
         const int rows = (int)min(kRows, a.queries - first);
         float* s = scratch.floats() + worker * slot();
         float* query = s + kRows * kScoreRow;
-        pack_query_group(Matrix(a.query, a.type, batch, head), first, rows, a.width, query);
+        scorer.load_rows(row, first, rows, query);
+        const ScoreHead of = scorer.head(row);
+        const float factor = of.transform.factor;
         Row state[kRows];
         pass(
-            batch, head, pair, row, first, rows, query, s, worker,
-            [&](Row& r, const BlockVisibility& visible, int64_t begin, const float* scores) { largest(r, visible, begin, scores); }, state);
+            of, row, first, rows, query, s, worker,
+            [&](Row& r, const BlockVisibility& visible, int64_t begin, const float* scores) { largest(r, factor, visible, begin, scores); },
+            state);
         if (a.uniform && !team.stopped()) {
             for (int i = 0; i < rows; ++i) {
                 state[i].target = a.uniform[row * a.queries + first + i] * state[i].total;
                 state[i].first = -1;
             }
             pass(
-                batch, head, pair, row, first, rows, query, s, worker,
-                [&](Row& r, const BlockVisibility& visible, int64_t begin, float* scores) { invert(r, visible, begin, scores); }, state);
+                of, row, first, rows, query, s, worker,
+                [&](Row& r, const BlockVisibility& visible, int64_t begin, float* scores) { invert(r, factor, visible, begin, scores); },
+                state);
         }
         for (int i = 0; i < rows; ++i) a.index[row * a.queries + first + i] = a.uniform && !state[i].drawn ? state[i].last : state[i].first;
     }
 
     template <class Visit>
-    void pass(int64_t batch, int64_t head, int64_t pair, int64_t row, int64_t first, int rows, const float* query, float* s, int worker,
-              Visit visit, Row* state) const {
-        RowGroup group(a, batch, head, first, rows);
+    void pass(const ScoreHead& of, int64_t row, int64_t first, int rows, const float* query, float* s, int worker, Visit visit,
+              Row* state) const {
+        RowGroup group(a, row / a.heads, row % a.heads, first, rows);
         int64_t low = a.keys, high = 0;
         group.widen_extent(low, high);
         BlockVisibility visible;
@@ -62,13 +68,13 @@ struct Picker {
         for (int64_t begin = low / kPanel * kPanel; begin < high; begin += kBlock) {
             if (team.stopped(worker)) return;
             if (!group.find_visible(begin, min(begin + kBlock, high), visible)) continue;
-            score_block(key, transform, visible, begin, pair, bias.row(row), query, s, best);
+            score_block(scorer, of, visible, begin, first, query, s, kScoreRow, best);
             for (int i = 0; i < rows; ++i) visit(state[i], visible, begin, s + i * kScoreRow);
         }
     }
 
     // The first largest (a NaN counts as larger than any number), and Σ 2^(s − best) for a draw.
-    void largest(Row& r, const BlockVisibility& visible, int64_t begin, const float* s) const {
+    void largest(Row& r, float factor, const BlockVisibility& visible, int64_t begin, const float* s) const {
         const float before = r.best;
         for (int64_t p = 0; p < kPanels; ++p) {
             if (visible.panel[p] == kNone) continue;
@@ -83,27 +89,27 @@ struct Picker {
         }
         if (!a.uniform) return;
         const float safe = r.best == -INFINITY ? 0.0f : r.best;
-        if (before != -INFINITY) r.total *= ::exp2((double)(before - safe) * transform.factor);
+        if (before != -INFINITY) r.total *= ::exp2((double)(before - safe) * factor);
         for (int64_t p = 0; p < kPanels; ++p)
-            if (visible.panel[p] != kNone) r.total += weight(s, p, safe);
+            if (visible.panel[p] != kNone) r.total += weight(s, factor, p, safe);
     }
 
-    double weight(const float* s, int64_t p, float top) const {
-        const Float shift = splat(top * transform.factor);
+    static double weight(const float* s, float factor, int64_t p, float top) {
+        const Float shift = splat(top * factor);
         const float* at = s + p * kPanel;
-        return (double)horizontal_sum(exp2(load(at) * transform.factor - shift) + exp2(load(at + kLanes) * transform.factor - shift));
+        return (double)horizontal_sum(exp2(load(at) * factor - shift) + exp2(load(at + kLanes) * factor - shift));
     }
 
-    void invert(Row& r, const BlockVisibility& visible, int64_t begin, float* s) const {
+    void invert(Row& r, float factor, const BlockVisibility& visible, int64_t begin, float* s) const {
         if (r.drawn || r.best == -INFINITY) return;
         for (int64_t p = 0; p < kPanels && !r.drawn; ++p) {
             if (visible.panel[p] == kNone) continue;
-            const double all = weight(s, p, r.best);
+            const double all = weight(s, factor, p, r.best);
             if (all == 0) continue;
             float e[2 * kLanes];
-            const Float shift = splat(r.best * transform.factor);
-            store(e, exp2(load(s + p * kPanel) * transform.factor - shift));
-            store(e + kLanes, exp2(load(s + p * kPanel + kLanes) * transform.factor - shift));
+            const Float shift = splat(r.best * factor);
+            store(e, exp2(load(s + p * kPanel) * factor - shift));
+            store(e + kLanes, exp2(load(s + p * kPanel + kLanes) * factor - shift));
             const bool may_be_here = r.running + all * (1 + 1e-6) > r.target;  // otherwise step over the panel
             double running = r.running;
             for (int64_t j = 0; j < kPanel; ++j) {
@@ -126,12 +132,7 @@ struct Picker {
 // Preconditions: as kernels.h says of Scores; no dropout; sinks are not used; uniform numbers lie in [0, 1).
 void pick(const Pick& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries) return;
-    Picker picker(a, team);
-    Pack* const packs[] = {&picker.key};
-    pack_all(packs, 1, team);
-    team.run(
-        a.batch * a.heads * picker.blocks, [](void* context, int64_t index, int worker) { ((Picker*)context)->task(index, worker); },
-        &picker);
+    run_scored<Picker>(a, team);
 }
 
 }  // namespace regard::REGARD_ISA

@@ -1,4 +1,5 @@
-// Readings of dot-product attention: one more pass over the scores, weights p = 2^(s − lse) computed, read and dropped.
+// Readings: one more pass over the scores, of any kind, with weights p = 2^(s − lse), or those of another choice, computed, read and
+// dropped.
 //
 // A task takes every n-th block of queries of one head, so that what is summed over rows is its own (a share).
 #include "score_block.h"
@@ -17,20 +18,24 @@ REGARD_INLINE float sum_of(const float* x, int64_t n) {
     return total;
 }
 
+template <class Scorer>
 struct Reader {
     const Read& a;
     ThreadTeam& team;
-    Pack key;
-    Bias bias;
-    ScoreTransform transform;
+    Scorer scorer;
     const int64_t blocks, cells;  // query blocks of a head; cells of its pooled map
     Scratch scratch;
 
     Reader(const Read& a_, ThreadTeam& team_)
-        : a(a_), team(team_), key(a_.key, a_.type, Layout::panels, a_.batch, a_.key_heads, a_.keys, a_.width), bias(a_), transform(a_),
-          blocks(ceil_div(a_.queries, kQueries)), cells(a_.pooled_rows * a_.pooled_columns), scratch(4 * team_.threads() * slot()) {}
+        : a(a_), team(team_), scorer(a_), blocks(ceil_div(a_.queries, kQueries)), cells(a_.pooled_rows * a_.pooled_columns),
+          scratch(4 * team_.threads() * slot()) {}
 
-    int64_t slot() const { return kRows * kScoreRow + round_up(kQueries * a.width, kLanes); }
+    int64_t slot() const { return kRows * kScoreRow + kMaxGroups * scorer.row_floats(); }
+
+    void run() {
+        scorer.prepare(team);
+        team.run(a.batch * a.heads * a.shares, [](void* self, int64_t index, int worker) { ((Reader*)self)->task(index, worker); }, this);
+    }
 
     struct Row {
         float best = -INFINITY;       // raw, in stored units
@@ -45,7 +50,8 @@ struct Reader {
 
     void task(int64_t index, int worker) {
         const int64_t row = index / a.shares, share = index % a.shares, batch = row / a.heads, head = row % a.heads;
-        const int64_t pair = batch * a.key_heads + head / (a.heads / a.key_heads), slice = share * a.batch * a.heads + row;
+        const ScoreHead of = scorer.head(row);
+        const int64_t slice = share * a.batch * a.heads + row;
         const Sums sums{a.received ? a.received + slice * a.keys : nullptr, a.distance ? a.distance + slice * (2 * a.side + 1) : nullptr,
                         a.pooled ? a.pooled + slice * cells : nullptr};
         if (sums.received) std::memset(sums.received, 0, 8 * a.keys);
@@ -63,8 +69,7 @@ struct Reader {
             for (int g = 0; g < group_count; ++g) {
                 group[g] = RowGroup(a, batch, head, first + g * kRows, (int)min(kRows, count - g * kRows));
                 group[g].widen_extent(low, high);
-                pack_query_group(Matrix(a.query, a.type, batch, head), first + g * kRows, group[g].rows, a.width,
-                                 query + g * kRows * a.width);
+                scorer.load_rows(row, first + g * kRows, group[g].rows, query + g * scorer.row_floats());
             }
             for (int64_t i = 0; a.top && i < count * a.top; ++i) {
                 a.top_weights[(row * a.queries + first) * a.top + i] = 0;
@@ -75,23 +80,24 @@ struct Reader {
                 for (int g = 0; g < group_count; ++g) {
                     if (!group[g].find_visible(begin, end, visible)) continue;
                     const int64_t top = first + g * kRows;
-                    scores(state + g * kRows, visible, begin, pair, row, query + g * kRows * a.width, weights);
+                    scores(state + g * kRows, of, visible, begin, top, query + g * scorer.row_floats(), weights);
                     for (int i = 0; i < group[g].rows; ++i)
-                        make_weights(state[g * kRows + i], visible, begin, row, top + i, weights + i * kScoreRow);
+                        make_weights(state[g * kRows + i], of.transform.factor, visible, begin, row, top + i, weights + i * kScoreRow);
                     if (sums.received) add_received(visible, begin, end, group[g].rows, weights, sums.received);
                     for (int i = 0; i < group[g].rows; ++i)
                         add_along_row(state[g * kRows + i], visible, begin, end, row, top + i, weights + i * kScoreRow, sums);
                 }
                 if (team.stopped(worker)) return;
             }
-            for (int64_t i = 0; i < count; ++i) finish(state[i], row * a.queries + first + i);
+            for (int64_t i = 0; i < count; ++i) finish(state[i], of.transform.factor, row * a.queries + first + i);
         }
     }
 
     // Scores of one row group, and the largest of each row.
-    void scores(Row* state, const BlockVisibility& visible, int64_t begin, int64_t pair, int64_t row, const float* query, float* to) const {
+    void scores(Row* state, const ScoreHead& of, const BlockVisibility& visible, int64_t begin, int64_t first, const float* query,
+                float* to) const {
         Float best[kRows];
-        score_block(key, transform, visible, begin, pair, bias.row(row), query, to, best);
+        score_block(scorer, of, visible, begin, first, query, to, kScoreRow, best);
         for (int i = 0; i < kRows; ++i) {
             const float top = horizontal_max(best[i]);
             if (top > state[i].best) state[i].best = top;
@@ -99,8 +105,8 @@ struct Reader {
     }
 
     // Scores become weights; what is summed along a row is summed here.
-    void make_weights(Row& state, const BlockVisibility& visible, int64_t begin, int64_t row, int64_t i, float* s) const {
-        const float lse = a.lse[row * a.queries + i];
+    void make_weights(Row& state, float factor, const BlockVisibility& visible, int64_t begin, int64_t row, int64_t i, float* s) const {
+        const float lse = a.choice == Choice::picked ? 0.0f : a.lse[row * a.queries + i];
         const Float shift = splat(lse == -INFINITY ? INFINITY : lse * kLog2e);
         const float* norms = a.norms ? a.norms + row * a.keys + begin : nullptr;
         Float entropy{}, mass{}, by_query{};
@@ -110,8 +116,10 @@ struct Reader {
             Float x[2];
             REGARD_UNROLL(2)
             for (int c = 0; c < 2; ++c) {
-                x[c] = max(splat(-200.0f), load(at + c * kLanes) * transform.factor - shift);  // finite, so that 0 · x is 0
-                const Float weight = exp2(x[c]);
+                x[c] = max(splat(-200.0f), load(at + c * kLanes) * factor - shift);  // finite, so that 0 · x is 0
+                const Float weight = a.choice == Choice::softmax ? exp2(x[c])
+                                                                 : other_weights(load(at + c * kLanes), factor, lse, row * a.queries + i,
+                                                                                 begin + p * kPanel + c * kLanes, x[c]);
                 store(at + c * kLanes, weight);
                 mass += weight;
                 entropy += weight * x[c];
@@ -128,6 +136,22 @@ struct Reader {
         state.entropy -= horizontal_sum(entropy);
         state.mass += horizontal_sum(mass);
         state.by_query += horizontal_sum(by_query);
+    }
+
+    // The weights of another choice for keys [j, j + kLanes), and their binary logarithms, −200 for 0.
+    Float other_weights(Float scores, float factor, float threshold, int64_t row, int64_t j, Float& logarithms) const {
+        Float weights;
+        if (a.choice == Choice::picked) {
+            weights = select(lane_numbers() + (int32_t)j == (int32_t)a.picked[row], splat(1.0f), Float{});
+        } else {
+            const float unit = factor * (float)kLn2 * (a.choice == Choice::entmax15 ? 0.5f : 1.0f);
+            weights = max(scores * unit - threshold, Float{});
+            if (a.choice == Choice::entmax15) weights *= weights;
+        }
+        logarithms = splat(-200.0f);
+        for (int c = 0; any(weights > 0.0f) && c < kLanes; ++c)
+            if (weights[c] > 0) logarithms[c] = ::log2f(weights[c]);
+        return weights;
     }
 
     // Puts a panel's heavy keys into the row's list; rare once the list has filled.
@@ -233,10 +257,10 @@ struct Reader {
         return rest + horizontal_sum(sum);
     }
 
-    void finish(const Row& state, int64_t at) const {
+    void finish(const Row& state, float factor, int64_t at) const {
         if (a.entropy) a.entropy[at] = (float)(state.entropy * kLn2);
         if (a.mass) a.mass[at] = (float)state.mass;
-        if (a.max_logit) a.max_logit[at] = state.best == -INFINITY ? -INFINITY : (float)((double)state.best * transform.factor * kLn2);
+        if (a.max_logit) a.max_logit[at] = state.best == -INFINITY ? -INFINITY : (float)((double)state.best * factor * kLn2);
         if (a.sink) a.sink[at] = (float)state.sink;
         if (a.at) a.at[at] = (float)state.at;
         if (a.by_query) a.by_query[at] = (float)state.by_query;
@@ -246,16 +270,12 @@ struct Reader {
 
 }  // namespace
 
-// Preconditions: as kernels.h says of Scores; no dropout; `lse` is dot_forward's for the same scores; 1 ≤ shares; `rows`, where given,
-// is zeroed; at_keys and chosen lie in [0, keys) and [0, queries); top ≥ 1 where top_weights is given, 0 otherwise; distance has a bin for
-// every offset (side = bin of max(queries, keys)). With no queries or no keys nothing is written.
+// Preconditions: as kernels.h says of Scores; no dropout; `lse` is the forward kernel's for the same scores; 1 ≤ shares; `rows`, where
+// given, is zeroed; at_keys and chosen lie in [0, keys) and [0, queries); top ≥ 1 where top_weights is given, 0 otherwise; distance has a
+// bin for every offset (side = bin of max(queries, keys)). With no queries or no keys nothing is written.
 void read(const Read& a, ThreadTeam& team) {
     if (!a.batch || !a.heads || !a.queries || !a.keys) return;
-    Reader reader(a, team);
-    Pack* const packs[] = {&reader.key};
-    pack_all(packs, 1, team);
-    team.run(
-        a.batch * a.heads * a.shares, [](void* context, int64_t index, int worker) { ((Reader*)context)->task(index, worker); }, &reader);
+    run_scored<Reader>(a, team);
 }
 
 }  // namespace regard::REGARD_ISA

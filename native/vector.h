@@ -18,6 +18,8 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define REGARD_INLINE static inline __attribute__((always_inline))
@@ -110,20 +112,53 @@ REGARD_INLINE Float choose(uint32_t bits, Float a, Float b) {
 #endif
 }
 
-// bfloat16 is the upper half of a float32.
-typedef uint16_t Bfloat16Vector __attribute__((vector_size(2 * kLanes)));
-typedef uint16_t LooseBfloat16Vector __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+typedef uint16_t Half __attribute__((vector_size(2 * kLanes)));  // the bits of bfloat16 or float16
+typedef uint16_t LooseHalf __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
 
-REGARD_INLINE Float load_bfloat16(const uint16_t* p) {
-    return (Float)(__builtin_convertvector(*(const LooseBfloat16Vector*)p, UInt) << 16);
-}
+// bfloat16 is the upper half of a float32.
+REGARD_INLINE Float load_bfloat16(const uint16_t* p) { return (Float)(__builtin_convertvector(*(const LooseHalf*)p, UInt) << 16); }
 
 // To the nearest bfloat16, ties to even; NaN stays NaN.
-REGARD_INLINE Bfloat16Vector narrow(Float v) {
+REGARD_INLINE Half to_bfloat16(Float v) {
     const UInt bits = (UInt)v, rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, quiet = (bits >> 16) | 0x40;
-    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Bfloat16Vector);
+    return __builtin_convertvector((UInt)select(v == v, (Int)rounded, (Int)quiet), Half);
 }
-REGARD_INLINE void store_bfloat16(uint16_t* p, Float v) { *(LooseBfloat16Vector*)p = narrow(v); }
+
+// float16: five bits of exponent, ten of fraction. Subnormal numbers are kept.
+REGARD_INLINE Float load_float16(const uint16_t* p) {
+#if defined(__AVX512F__)
+    return (Float)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
+#elif defined(__AVX2__)
+    return (Float)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
+#elif defined(__aarch64__)
+    return (Float)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+#else
+    const UInt bits = __builtin_convertvector(*(const LooseHalf*)p, UInt), size = bits & 0x7fff;
+    const Float normal = (Float)((size << 13) + (112u << 23)), small = __builtin_convertvector((Int)size, Float) * 0x1p-24f;
+    const UInt infinite = (size << 13) | 0x7f800000u;
+    const Float x = select((Int)(size < 0x400), small, select((Int)(size >= 0x7c00), (Float)infinite, normal));
+    return (Float)((UInt)x | (bits & 0x8000) << 16);
+#endif
+}
+
+// To the nearest float16, ties to even; from 65520 on ±∞; NaN stays NaN.
+REGARD_INLINE Half to_float16(Float v) {
+#if defined(__AVX512F__)
+    return (Half)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__AVX2__)
+    return (Half)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__aarch64__)
+    return (Half)vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v));
+#else
+    const UInt sign = (UInt)v & 0x80000000u, size = (UInt)v ^ sign;
+    const UInt normal = (size - (112u << 23) + 0xfff + ((size >> 13) & 1)) >> 13;
+    const UInt small = (UInt)((Float)size + 0.5f) - 0x3f000000u;  // below 2^-14: the sum's unit is that of a subnormal
+    const Int beyond = (Int)(size >= 0x477ff000u);                // 65520
+    const UInt special = (UInt)select(v == v, splat((int32_t)0x7c00), splat((int32_t)0x7e00));
+    const UInt half = (UInt)select(beyond, (Int)special, select((Int)(size < 0x38800000u), (Int)small, (Int)normal));
+    return __builtin_convertvector(half | sign >> 16, Half);
+#endif
+}
 
 // The second operand when either is NaN, as the x86 instruction does.
 REGARD_INLINE Float max(Float a, Float b) {
