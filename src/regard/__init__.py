@@ -1,39 +1,52 @@
-"""regard: the attention mechanism for PyTorch. Compute it, train with it, inspect it in any model, predict its cost."""
+"""regard: the attention mechanism for PyTorch. Compute it, train with it, inspect it in any model, predict its cost.
 
-from typing import TYPE_CHECKING, Any
+    regard.attend(q, k, v, mask=regard.causal())      attention; `observe` returns its weights' readings too, `explain` the kernel
+    regard.open("zh-en-transformer")                  a trained model: shipped, added, a run's folder or published weights
+    with regard.watch(model) as seen: …               the attention of any PyTorch model
+    regard.cost.plan("gpt3")                          parameters, FLOPs and memory, each number with its formula
 
-from .attention import Attended, Plan, attend, explain, observe
-from .biases import Alibi, Bias, RelativeBias
-from .choices import Argmax, Choice, Entmax15, Sample, Softmax, Sparsemax, reinforce
-from .layers import MultiHeadAttention
-from .masks import (
-    Mask,
-    block_sparse,
-    causal,
-    dense,
-    documents,
-    everything,
-    from_additive,
-    from_hf,
-    from_sdpa,
-    from_spans,
-    from_torch_mha,
-    global_tokens,
-    padding,
-    per_head,
-    prefix,
-    window,
-)
-from .readings import At, Distance, Entropy, MaxLogit, Pooled, Reading, Received, Rows, Same, Sink, TopK, ValueNorm
-from .scores import Additive, Bilinear, Dot, Gaussian, Lowered, ScaledDot, Score
+Names are imported on first use, so that `import regard`, and a command that computes nothing, does not import torch.
+"""
+
+from typing import TYPE_CHECKING
+
+from .lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from . import cost, demos, kernels, layers, masks, models, parallel, sight, text, training, zoo  # noqa: F401
+    from .attention import Attended, Plan, attend, explain, observe
+    from .biases import Alibi, Bias, RelativeBias
+    from .choices import Argmax, Choice, Entmax, Entmax15, Sample, Softmax, Sparsemax, TopKSoftmax, reinforce
+    from .layers import MultiHeadAttention
+    from .masks import (
+        Mask,
+        block_sparse,
+        causal,
+        dense,
+        documents,
+        everything,
+        from_additive,
+        from_hf,
+        from_sdpa,
+        from_spans,
+        from_torch_mha,
+        global_tokens,
+        padding,
+        per_head,
+        prefix,
+        rule,
+        window,
+    )
+    from .readings import At, Distance, Entropy, MaxLogit, Pooled, Reading, Received, Rows, Same, Sink, TopK, ValueNorm
+    from .scores import Additive, Bilinear, Dot, Gaussian, Lowered, ScaledDot, Score
     from .sight.change import change
     from .sight.labels import label_heads
+    from .sight.replace import replace
     from .sight.sighting import Sighting
     from .sight.watch import watch
+    from .zoo import open
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Additive",
@@ -46,6 +59,7 @@ __all__ = [
     "Choice",
     "Distance",
     "Dot",
+    "Entmax",
     "Entmax15",
     "Entropy",
     "Gaussian",
@@ -68,6 +82,7 @@ __all__ = [
     "Softmax",
     "Sparsemax",
     "TopK",
+    "TopKSoftmax",
     "ValueNorm",
     "attend",
     "block_sparse",
@@ -85,22 +100,35 @@ __all__ = [
     "global_tokens",
     "label_heads",
     "observe",
+    "open",
     "padding",
     "per_head",
     "prefix",
     "reinforce",
+    "replace",
+    "rule",
     "watch",
     "window",
 ]
 
+_NAMES = {  # module → the public names it defines
+    "attention": "Attended Plan attend explain observe",
+    "biases": "Alibi Bias RelativeBias",
+    "choices": "Argmax Choice Entmax Entmax15 Sample Softmax Sparsemax TopKSoftmax reinforce",
+    "layers": "MultiHeadAttention",
+    "masks": "Mask block_sparse causal dense documents everything from_additive from_hf from_sdpa from_spans from_torch_mha global_tokens "
+    "padding per_head prefix rule window",
+    "readings": "At Distance Entropy MaxLogit Pooled Reading Received Rows Same Sink TopK ValueNorm",
+    "scores": "Additive Bilinear Dot Gaussian Lowered ScaledDot Score",
+    "sight.change": "change",
+    "sight.labels": "label_heads",
+    "sight.replace": "replace",
+    "sight.sighting": "Sighting",
+    "sight.watch": "watch",
+    "zoo": "open",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_SUBMODULES = {module.split(".")[0] for module in _NAMES} | {"cost", "demos", "kernels", "models", "parallel", "text", "training"}
 
-def __getattr__(name: str) -> Any:
-    if name in ("Sighting", "change", "label_heads", "watch"):  # loaded on first use, to keep `import regard` short
-        from . import sight
-
-        return getattr(sight, name)
-    if name in ("parallel", "zoo"):  # subpackages, likewise
-        from importlib import import_module
-
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES, _SUBMODULES)

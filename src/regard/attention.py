@@ -10,12 +10,17 @@ from typing import Any, Unpack
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from .kernels.fused import plain
+from .choices import Softmax
+from .html_table import html_table
+from .kernels.fused import plain, sdpa
+from .kernels.jagged import pack
 from .kernels.kernel import Selection
+from .kernels.native import single_query
 from .kernels.request import DEFAULTS, AttendOptions, ObserveOptions, Request, with_options
 from .kernels.select import SMALL, execute, intercepted, order, readable_bytes, select
+from .scores import ScaledDot
+from .tracing import transform
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,13 @@ class Plan:
             line += "   rejected  " + "; ".join(f"{name}: {why}" for name, why in self.rejected.items())
         return line
 
+    def _repr_html_(self) -> str:
+        rows = [("reason", self.reason), ("memory", readable_bytes(self.bytes))]
+        rows += [(f"why not {name}", why) for name, why in self.rejected.items()]
+        return html_table([("kernel", self.kernel), *rows])
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Attended:
     """The result of :func:`observe`. Fields that a choice does not define are None.
 
@@ -54,18 +64,43 @@ class Attended:
     readings: dict[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
 
+    def shapes(self) -> dict[str, str]:
+        """Return the shape of every tensor, by its name; a reading of several tensors has all their shapes."""
+        fields = {name: getattr(self, name) for name in ("output", "lse", "index", "log_prob")}
+        values = {**fields, **{f"readings[{name!r}]": value for name, value in self.readings.items()}}
+        return {name: _shape(value) for name, value in values.items() if value is not None}
+
+    def __repr__(self) -> str:
+        kernel = "" if self.plan is None else f", by the {self.plan.kernel} kernel"
+        return f"Attended({', '.join(f'{name} {shape}' for name, shape in self.shapes().items())}{kernel})"
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            [("tensor", "shape"), *self.shapes().items()],
+            note="" if self.plan is None else f"computed by the {self.plan.kernel} kernel: {self.plan.reason}",
+        )
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)}"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return ", ".join(f"{name} {_shape(part)}" for name, part in zip(value._fields, value, strict=True))
+    return type(value).__name__
+
 
 @with_options(AttendOptions, DEFAULTS)
 def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOptions]) -> Tensor:
     """Compute attention, ``Σ_n choice(score(k_n, q)) v_n`` for every query: (…, L, dv).
 
     query (…, h, L, d), key (…, k, S, d), value (…, k, S, dv), where k divides h (grouped heads) or equals it; leading axes
-    broadcast.
+    broadcast. Jagged nested tensors (B, h, length, d) run packed, each sequence on its own.
 
-    score: the similarity of a query and a key; default the scaled dot product.
-    mask: which keys are visible to each query (True = visible); default all.
-    bias: added to the scores: a tensor that broadcasts to (batch, heads, queries, keys), or a `Bias`.
-    choice: how a row of scores becomes weights; default softmax.
+    score: the similarity of a query and a key; default the scaled dot product. By name: "dot", "scaled_dot", "gaussian".
+    mask: which keys are visible to each query (True = visible); default all. `regard.dense` makes one of a bool tensor.
+    bias: added to the scores: a tensor that broadcasts to (batch, heads, queries, keys), or a `Bias`. Tensors in masks and biases
+        broadcast from the right, as torch's `attn_mask`: three axes are (heads, queries, keys); one per sequence is `m[:, None]`.
+    choice: how a row of scores becomes weights; default softmax. By name: "softmax", "sparsemax", "entmax15", "argmax", "sample".
     dropout: probability of setting a weight to zero, applied whenever it is above 0 (there is no training mode here).
     generator: source of the random numbers of dropout and of `Sample`.
     kernel: "auto", or the name of one kernel. limit_bytes: raise a MemoryError instead of allocating more than that.
@@ -74,15 +109,21 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
     >>> attend(q, k, v).shape
     torch.Size([2, 4, 8, 16])
     """
+    if isinstance(query, Tensor) and query.is_nested:
+        *packed, packed_options, unpack = pack(query, key, value, dict(options))
+        return unpack(attend(*packed, **packed_options))
+    if (output := _single_query(query, key, value, options)) is not None:
+        return output
     if (
         _plain_options(options)
         and plain(query, key, value)
         and query.numel() * key.shape[2] < SMALL
         and not (query.dtype == torch.bfloat16 and query.requires_grad)
         and not intercepted()
+        and transform(query) is None
     ):
         # A small call with default options: the general path would end in the same call, and costs more than its arithmetic.
-        return scaled_dot_product_attention(query, key, value)
+        return sdpa(query, key, value)
     if "readings" in options:
         raise TypeError("attend returns the output alone; use observe(…, readings=…)")
     request = Request.of(query, key, value, **options)
@@ -130,6 +171,34 @@ def explain(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Observe
         slower = {other.name: why for other in order(request) if other is not kernel and (why := other.refuses(request)) is not None}
         rejected = {**rejected, **slower}
     return Plan.of(request, Selection(kernel, rejected))
+
+
+def _single_query(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions) -> Tensor | None:
+    """A decoding step, one query per head that sees every key under a plain softmax, without a request; None for any other call."""
+    if type(query) is not Tensor or query.dim() != 4 or query.shape[2] != 1 or intercepted():
+        return None
+    score = options.get("score")
+    if score is not None and (type(score) is not ScaledDot or score.cap is not None):
+        return None
+    if not all(_is_default(name, value) for name, value in options.items() if name != "score"):
+        return None
+    width = query.shape[3]
+    scale = score.factor(width) if isinstance(score, ScaledDot) else width**-0.5
+    output = single_query(query, key, value, scale)
+    return None if output is None else output.transpose(1, 2)
+
+
+def _is_default(name: str, value: object) -> bool:
+    """Whether an argument changes nothing: its default, or a new object that computes the same."""
+    if value is DEFAULTS.get(name, _UNKNOWN) or (name == "dropout" and not value):
+        return True
+    return (
+        name == "choice"
+        and type(value) is Softmax
+        and type(value.temperature) is float
+        and value.temperature == 1.0
+        and value.sinks is None
+    )
 
 
 _UNKNOWN = object()  # the default of an argument that does not exist: no value equals it

@@ -6,19 +6,34 @@ Axes: h heads, L queries, S keys.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
 class Bias(nn.Module):
-    """Base class of biases. Parameters are trained like any module's; their gradient is summed over tiles."""
+    """Base class of biases. Parameters are trained like any module's; their gradient is summed over tiles.
+
+    A new bias is a subclass with ``tile``; if its values depend on key − query alone, ``diagonals`` lets the compiled kernels read it.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "tile" in vars(cls) and "diagonals" not in vars(cls):
+            cls.diagonals = Bias.diagonals  # type: ignore[method-assign]  # those of its base class belong to another tile
 
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> Tensor:
         """Values for queries ``rows`` and keys ``cols`` of the whole L×S pattern, broadcastable to (B, h, l, s)."""
         raise NotImplementedError
+
+    def diagonals(self, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor | None:
+        """The values of a bias that depends on key − query alone, (h|1, L + S − 1): entry n belongs to key − query = n − S + 1, with the
+        last query at the position of the last key. None: it depends on more than that.
+        """
+        return None
 
     def check(self, heads: int) -> None:
         """Raise ValueError for a number of heads this bias was not made for."""
@@ -42,6 +57,11 @@ class BiasPart(Bias):
         whole_cols = range(cols.start + self.cols.start, cols.stop + self.cols.start)
         return self.whole.tile(whole_rows, whole_cols, self.length, self.keys, device=device, dtype=dtype)
 
+    def diagonals(self, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor | None:
+        values = self.whole.diagonals(self.length, self.keys, device=device, dtype=dtype)
+        first = self.cols.start - self.rows.start + self.length - L
+        return None if values is None else values[:, first : first + L + S - 1]
+
     def check(self, heads: int) -> None:
         self.whole.check(heads)
 
@@ -50,6 +70,42 @@ def offsets(rows: range, cols: range, L: int, S: int, *, device: torch.device | 
     """Signed distance key − query (l, s), with the last query at the position of the last key."""
     i = torch.arange(rows.start, rows.stop, device=device) + (S - L)
     return torch.arange(cols.start, cols.stop, device=device) - i.unsqueeze(-1)
+
+
+def diagonal_offsets(L: int, S: int, *, device: torch.device | None = None) -> Tensor:
+    """The signed distance key − query of each of the L + S − 1 diagonals, ascending.
+
+    >>> diagonal_offsets(2, 3)
+    tensor([-2, -1,  0,  1])
+    """
+    return torch.arange(1 - S, L, device=device)
+
+
+class Diagonals(Bias):
+    """A bias given by its diagonals, (h|1, L + S − 1), as `Bias.diagonals` returns them; for one pair of sizes (L, S).
+
+    >>> Diagonals(torch.arange(4.0)[None]).tile(range(2), range(3), 2, 3)[0, 0]
+    tensor([[1., 2., 3.],
+            [0., 1., 2.]])
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        super().__init__()
+        self.__dict__["values"] = values  # not a parameter of this module: whoever made it keeps it
+
+    values: Tensor
+
+    def tile(
+        self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        index = offsets(rows, cols, L, S, device=device) + (S - 1)  # (l, s)
+        return self.values.to(device=device, dtype=dtype)[:, index].unsqueeze(0)  # (1, h, l, s)
+
+    def diagonals(self, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        return self.values.to(device=device, dtype=dtype)
+
+    def check(self, heads: int) -> None:
+        _check_heads(self, self.values.shape[0], heads)
 
 
 class Alibi(Bias):
@@ -75,6 +131,9 @@ class Alibi(Bias):
     ) -> Tensor:
         slopes = self.slopes.to(device=device, dtype=dtype)
         return -slopes.view(1, -1, 1, 1) * offsets(rows, cols, L, S, device=device).abs()  # (1, h, l, s)
+
+    def diagonals(self, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        return -self.slopes.to(device=device, dtype=dtype).unsqueeze(-1) * diagonal_offsets(L, S, device=device).abs()
 
     def check(self, heads: int) -> None:
         _check_heads(self, self.slopes.numel(), heads)
@@ -120,6 +179,10 @@ class RelativeBias(Bias):
         values = self.table.to(device=device, dtype=dtype)[self.bucket(diagonals)]  # (l + s − 1, h)
         index = offsets(rows, cols, L, S, device=device) - first  # (l, s)
         return values[index].permute(2, 0, 1).unsqueeze(0)  # (1, h, l, s)
+
+    def diagonals(self, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
+        buckets = self.bucket(diagonal_offsets(L, S, device=device))
+        return nn.functional.embedding(buckets, self.table.to(device=device, dtype=dtype)).mT
 
     def check(self, heads: int) -> None:
         _check_heads(self, self.table.shape[1], heads)

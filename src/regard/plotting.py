@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 _METADATA: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
+_SCREEN_DPI = 120  # pixels per inch in a notebook, drawn at twice that
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _CJK_FONTS = (
     "Noto Sans CJK",
@@ -80,9 +82,23 @@ def _cjk_font() -> str | None:
 
 def blank(width: float, height: float, *, constrained: bool = True) -> Figure:
     """An empty figure of this size in inches."""
+    figure: Figure = _shown_figure()(figsize=(width, height), layout="constrained" if constrained else None)
+    return figure
+
+
+@cache
+def _shown_figure() -> Any:
+    """The class of all figures: a matplotlib figure that shows itself as the last value of a notebook's cell."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained" if constrained else None)
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> tuple[bytes, dict[str, float]]:
+            buffer = BytesIO()
+            with figure_style([]):
+                self.savefig(buffer, format="png", dpi=2 * _SCREEN_DPI)
+            return buffer.getvalue(), {"width": self.get_figwidth() * _SCREEN_DPI, "height": self.get_figheight() * _SCREEN_DPI}
+
+    return ShownFigure
 
 
 def figure_file(path: str | Path) -> Path:

@@ -123,3 +123,13 @@ def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
     widths = [max((columns(row[i]) for row in rows if i < len(row)), default=0) for i in range(max(map(len, rows), default=0))]
     lines = [gap.join(pad(cell, widths[i], "left" if i == 0 else "right") for i, cell in enumerate(row)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def weights_text(words: Sequence[tuple[str, float]], most: int = 6) -> str:
+    """Return the words with the largest weights, largest first, with their weights.
+
+    >>> weights_text([("the", 0.1), ("cat", 0.7), ("sat", 0.2)], most=2)
+    'cat 0.70  sat 0.20'
+    """
+    largest = sorted(words, key=lambda item: -item[1])[:most]
+    return "  ".join(f"{word} {weight:.2f}" for word, weight in largest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -218,15 +219,16 @@ def test_hidden_poison_does_not_leak(isa: str, poison: float) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("heads", "keys", "d", "dv"), [(4, 4, 64, 64), (6, 2, 21, 37)])
-def test_bfloat16(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
+def test_half_precision(isa: str, dtype: torch.dtype, mask: str, heads: int, keys: int, d: int, dv: int) -> None:
     """Exact inputs, float32 sums; the weights may be rounded to bfloat16 (2^-9 each) and the output is (2^-9 again)."""
-    q, k, v = (x.bfloat16() for x in random_inputs(2, heads, keys, 77, 77, d, dv))
+    q, k, v = (x.to(dtype) for x in random_inputs(2, heads, keys, 77, 77, d, dv))
     got = observe(q, k, v, mask=MASKS[mask], kernel="native")
     want = observe(q.double(), k.double(), v.double(), mask=MASKS[mask], kernel="reference")
     weight = attend(q.double(), k.double(), v.double().abs(), mask=MASKS[mask], kernel="reference")
-    assert got.output.dtype == torch.bfloat16
+    assert got.output.dtype == dtype
     assert ((got.output.double() - want.output).abs() <= 2**-7 * weight).all()
     assert got.lse is not None
     assert want.lse is not None
@@ -235,9 +237,19 @@ def test_bfloat16(isa: str, mask: str, heads: int, keys: int, d: int, dv: int) -
     assert (got.output[~seen] == 0).all()
 
 
-def test_bfloat16_gradients_and_hidden_poison(isa: str) -> None:
-    q, k, v = (x.bfloat16() for x in random_inputs(1, 4, 2, 90, 90, 16, 16))
-    got = gradients(q, k, v, "native", torch.bfloat16, causal(), None)
+def test_every_float16_is_converted_exactly(isa: str) -> None:
+    """All 65,536 of them, subnormal and infinite ones too, through a value that one key of weight 1 passes on."""
+    bits = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.float16).view(1, 1, 1, -1)
+    one = torch.ones(1, 1, 1, 8, dtype=torch.float16)
+    got = attend(one, one, bits, kernel="native")
+    assert torch.equal(got.isnan(), bits.isnan())
+    assert torch.equal(got[~got.isnan()], bits[~bits.isnan()])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_gradients_and_hidden_poison(isa: str, dtype: torch.dtype) -> None:
+    q, k, v = (x.to(dtype) for x in random_inputs(1, 4, 2, 90, 90, 16, 16))
+    got = gradients(q, k, v, "native", dtype, causal(), None)
     want = gradients(q, k, v, "reference", torch.float64, causal(), None)
     for a, b in zip(got, want, strict=True):
         assert (a.double() - b).abs().max() <= 2**-6 * b.abs().max()
@@ -295,11 +307,12 @@ def test_hidden_keys_in_a_panel_all_rows_share(isa: str) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_double_backward_goes_dense_and_says_so() -> None:
+def test_second_derivatives_agree_without_a_warning() -> None:
     q, k, v = (x.requires_grad_() for x in random_inputs(1, 1, 1, 5, 5, 4, 4))
-    with pytest.warns(UserWarning, match="dense"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         (grad,) = torch.autograd.grad(attend(q, k, v, kernel="native").square().sum(), q, create_graph=True)
-    (second,) = torch.autograd.grad(grad.square().sum(), k)
+        (second,) = torch.autograd.grad(grad.square().sum(), k)
     q2, k2, v2 = (x.detach().double().requires_grad_() for x in (q, k, v))
     (grad2,) = torch.autograd.grad(attend(q2, k2, v2, kernel="reference").square().sum(), q2, create_graph=True)
     (want,) = torch.autograd.grad(grad2.square().sum(), k2)
@@ -310,8 +323,12 @@ def test_operators() -> None:
     q, k, v = (x.requires_grad_() for x in random_inputs(1, 2, 2, 20, 20, 16, 8))
     bias, sinks = torch.randn(1, 2, 20, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
-    torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, bias, sinks, spans, 0.25, 5.0, 1.2))
-    torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, None, None, None, 0.25, 0.0, 1.0))
+    diagonals, betas = torch.randn(2, 39, requires_grad=True), torch.rand(2, requires_grad=True)
+    operator = OPERATORS[DotArguments]
+    torch.library.opcheck(operator, (q, k, v, bias, sinks, None, None, spans, 0.25, 5.0, 1.2))
+    torch.library.opcheck(operator, (q, k, v, None, None, None, None, None, 0.25, 0.0, 1.0))
+    torch.library.opcheck(operator, (q, k, v, None, None, diagonals, betas, spans, 0.25, 0.0, 1.0, 0.0, 0, 1, 1))
+    torch.library.opcheck(operator, (q, k, v, None, None, diagonals, None, None, 0.25, 0.0, 1.0, 0.0, 0, 1, 0, 1))
 
 
 def test_compile() -> None:

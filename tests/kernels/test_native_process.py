@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 def run(n: int, heads: int = 4) -> torch.Tensor:
     g = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, heads, n, 16, generator=g) for _ in range(3))
-    return DotArguments(q, k, v, None, None, None, 0.25, 0.0, 1.0).forward()[0]
+    return DotArguments(q, k, v, None, None, None, None, None, 0.25, 0.0, 1.0).forward()[0]
 
 
 @pytest.fixture(params=[1, 3])
@@ -84,7 +84,7 @@ torch.set_num_threads(3)
 (torch.ones(1 << 22) + 1).sum()
 before = len(os.listdir("/proc/self/task"))
 q = torch.ones(1, 4, 300, 16)
-DotArguments(q, q, q, None, None, None, 0.25, 0.0, 1.0).forward()
+DotArguments(q, q, q, None, None, None, None, None, 0.25, 0.0, 1.0).forward()
 print(before, len(os.listdir("/proc/self/task")))
 """
     before, after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import compiled_kernels  # noqa: F401  (skips this file where there are none)
-from regard import Softmax, causal, global_tokens, observe, window
+from regard import (
+    Additive,
+    Alibi,
+    Argmax,
+    Choice,
+    Entmax15,
+    Gaussian,
+    Score,
+    Softmax,
+    Sparsemax,
+    causal,
+    global_tokens,
+    observe,
+    window,
+)
+from regard.kernels import KERNELS
 from regard.kernels.native.readings import read
 from regard.kernels.request import Request
 from regard.masks import Mask
@@ -64,6 +80,27 @@ def test_every_reading(isa: str, B: int, h: int, k: int, L: int, S: int, mask: M
     q, key, v = torch.randn(B, h, L, 32, generator=g), torch.randn(B, k, S, 32, generator=g), torch.randn(B, k, S, 24, generator=g)
     want = observe(q.double(), key.double(), v.double(), mask=mask, choice=choice, readings=everything(B, h, L, S), kernel="reference")
     got = observe(q, key, v, mask=mask, choice=choice, readings=everything(B, h, L, S), kernel="native")
+    compare(got.readings, want.readings)
+
+
+@pytest.mark.parametrize("mask", [None, causal()])
+@pytest.mark.parametrize(
+    "part",
+    [Sparsemax(), Entmax15(0.5), Argmax(), Alibi(4), Gaussian(0.8), Additive(32, 32, hidden=7), Softmax(torch.tensor([0.5, 1, 2, 3.0]))],
+)
+def test_every_reading_of_every_kind(isa: str, part: nn.Module, mask: Mask | None) -> None:
+    """Other choices, scores, biases and temperatures, in the same pass."""
+    name = "choice" if isinstance(part, Choice) else "score" if isinstance(part, Score) else "bias"
+    g = torch.Generator().manual_seed(0)
+    q, key, v = torch.randn(2, 4, 40, 32, generator=g), torch.randn(2, 2, 130, 32, generator=g), torch.randn(2, 2, 130, 24, generator=g)
+    wide = {name: copy.deepcopy(part).double()}
+    want = observe(q.double(), key.double(), v.double(), mask=mask, readings=everything(2, 4, 40, 130), kernel="reference", **wide)
+    options: dict[str, Any] = {name: part}
+    request = Request.of(q, key, v, mask=mask, readings=everything(2, 4, 40, 130), **options)
+    assert KERNELS["native"].refuses(request) is None
+    got = observe(q, key, v, mask=mask, readings=everything(2, 4, 40, 130), kernel="native", **options)
+    for found in (got.readings, want.readings):
+        found["top"] = found["top"].weights  # among equal weights of a sparse row, any key will do
     compare(got.readings, want.readings)
 
 

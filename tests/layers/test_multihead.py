@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import Additive, Alibi, Entmax15, Entropy, attend, causal, padding, window
+from regard import Additive, Alibi, Entmax15, Entropy, Mask, attend, causal, padding, window
 from regard.layers.cache import LayerCache
 from regard.layers.multihead import MultiHeadAttention
 from regard.layers.positions import Rotary
@@ -184,3 +184,37 @@ def test_without_positions_the_order_of_the_tokens_is_not_seen():
     torch.testing.assert_close(layer(x[:, order]), layer(x)[:, order])
     turned = MultiHeadAttention(16, heads=4, kv_heads=2, rotary=True).double()
     assert not torch.allclose(turned(x.flip(1)), turned(x).flip(1))
+
+
+@pytest.mark.parametrize("bias_kv", [False, True])
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("widths", [(16, 16), (6, 10)])
+@pytest.mark.parametrize("masked", ["none", "causal", "padding", "float"])
+def test_the_extra_keys_of_torch(bias_kv: bool, zero: bool, widths: tuple[int, int], masked: str) -> None:
+    torch.manual_seed(0)
+    theirs = nn.MultiheadAttention(16, 4, add_bias_kv=bias_kv, add_zero_attn=zero, kdim=widths[0], vdim=widths[1], batch_first=True)
+    ours = MultiHeadAttention.from_torch(theirs)
+    x, keys, values = torch.randn(2, 5, 16), torch.randn(2, 5, widths[0]), torch.randn(2, 5, widths[1])
+    options: dict[str, torch.Tensor] = {}
+    mask: Mask | None = None
+    bias: torch.Tensor | None = None
+    if masked == "causal":
+        options["attn_mask"], mask = torch.ones(5, 5, dtype=torch.bool).triu(1), causal()
+    elif masked == "padding":
+        options["key_padding_mask"], mask = torch.arange(5) >= torch.tensor([[3], [5]]), padding([3, 5])
+    elif masked == "float":
+        options["attn_mask"] = bias = torch.randn(5, 5)
+    want, _ = theirs(x, keys, values, **options)
+    got = ours(x, (keys, values), mask=mask, bias=bias)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+    parameters = [dict(layer.named_parameters()) for layer in (ours, theirs)]
+    grads = [torch.autograd.grad(y.sin().sum(), list(p.values())) for y, p in zip((got, want), parameters, strict=True)]
+    for name, mine, other in zip(parameters[0], *grads, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4, msg=name)
+    assert list(parameters[0]) == list(parameters[1])
+
+
+def test_a_bias_by_position_cannot_reach_the_extra_keys() -> None:
+    layer = MultiHeadAttention(16, 4, add_zero_attn=True)
+    with pytest.raises(ValueError, match="Alibi has no value for the keys of add_bias_kv"):
+        layer(torch.randn(1, 3, 16), bias=Alibi(4))

@@ -103,7 +103,7 @@ def test_divisors_divide():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Rotary(scaling="ntk"), "scaling is 'ntk'; expected one of"),
+        (lambda: Rotary(scaling="ntk"), "scaling='ntk' is unknown; expected one of"),
         (lambda: Rotary(fraction=0.0), "above 0"),
         (lambda: Rotary(scaling="llama3", factor=8.0), "needs original="),
         (lambda: Rotary().width(7), "make that number even"),

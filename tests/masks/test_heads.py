@@ -47,5 +47,5 @@ def test_masks_that_differ_by_sequence_and_head() -> None:
     layout = torch.tensor([[[True]], [[False]]])
     assert block_sparse(layout, 4).dense(2, 2)[0, :, 0, 0].tolist() == [True, False]
     assert from_spans(torch.tensor([[[0, 2]]], dtype=torch.uint8)).dense(1, 300).sum() == 2
-    three = torch.tensor([[[True]], [[False]]])  # (B, L, S)
-    assert dense(three).dense(1, 1).shape == (2, 1, 1, 1)
+    three = torch.tensor([[[True]], [[False]]])  # (h, L, S)
+    assert dense(three).dense(1, 1).shape == (1, 2, 1, 1)

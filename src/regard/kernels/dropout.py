@@ -18,6 +18,11 @@ def mix(x: Tensor) -> Tensor:
     return x ^ (x >> 16)
 
 
+def scale(rate: float) -> float:
+    """What a kept weight is multiplied by, 1 / (1 − rate); 0 at a rate of 1, which keeps none."""
+    return 1 / (1 - rate) if rate < 1 else 0.0
+
+
 def keep(seed: int, rate: float, batch: int, heads: int, rows: range, cols: range, device: torch.device) -> Tensor:
     """True where a weight is kept, (B, h, l, s): ``mix(mix(mix(mix(seed) ^ (b·h + head)) ^ row) ^ column) ≥ rate · 2³²``."""
     start = mix(torch.tensor((seed ^ (seed >> 32)) & _LOW, device=device))

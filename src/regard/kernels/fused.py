@@ -9,13 +9,18 @@ Axes: B batch, h heads, L queries, S keys, d width.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ..choices import Softmax
 from ..masks import Mask, causal
-from .kernel import Result
+from ..tracing import compiling
+from .kernel import Result, refuses_transforms
 from .request import Request
+from .second_order import differentiable_gradients
 from .tiles import finite
 
 _CAUSAL = (causal(), causal(align="start"))
@@ -33,6 +38,8 @@ class Fused:
 
     def refuses(self, request: Request) -> str | None:
         B, h, L, S = request.sizes
+        if (why := refuses_transforms(request)) is not None:
+            return why
         if type(request.choice) is not Softmax or request.sinks is not None:
             return "SDPA supports only a plain softmax"
         if request.score is not None or request.cap is not None or request.key_bias is not None:
@@ -54,6 +61,8 @@ class Fused:
                 return f"the last stride of the {name} is {x.stride(-1)}, and SDPA's CPU kernel misreads that"
         if request.readings or request.needs_lse:
             return "SDPA returns neither the lse nor readings"
+        if request.mask is not None and compiling():
+            return "a graph cannot check that no hidden NaN or inf reaches the output of SDPA"
         if request.mask is not None and not (finite(request.key) and finite(request.value)):
             return "a hidden NaN or inf would reach the output of SDPA"
         return None
@@ -72,15 +81,41 @@ class Fused:
         return f"plain {shape} softmax: torch SDPA is exact and linear in memory here"
 
     def run(self, request: Request) -> Result:
-        output = functional.scaled_dot_product_attention(
-            request.query,
-            request.key,
-            request.value,
-            is_causal=request.mask is not None,
-            scale=request.scale * float(request.beta),
-            enable_gqa=request.group > 1,
-        )
-        return Result(output)
+        scale = request.scale * float(request.beta)
+        return Result(sdpa(request.query, request.key, request.value, request.mask, scale=scale, grouped=request.group > 1))
+
+
+def sdpa(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask | None = None, *, scale: float | None = None, grouped: bool = False
+) -> Tensor:
+    """torch's scaled_dot_product_attention, whose gradient can here be differentiated again. A mask is torch's causal one."""
+    output = functional.scaled_dot_product_attention(query, key, value, is_causal=mask is not None, scale=scale, enable_gqa=grouped)
+    if output.requires_grad and not compiling() and output.grad_fn is not None and output.grad_fn.name() == _FLASH:
+        output.grad_fn.register_hook(_SecondOrder(query, key, value, mask, scale))
+    return output
+
+
+_FLASH = "ScaledDotProductFlashAttentionForCpuBackward0"  # torch defines no gradient of its gradient
+
+
+class _SecondOrder:
+    """Hook of SDPA's backward: where the gradient will be differentiated again, replace it by one that can be."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, *call: Any) -> None:
+        self.call: tuple[Any, ...] | None = call
+
+    def __call__(self, grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
+        if not torch.is_grad_enabled():
+            self.call = None  # do not keep the inputs alive longer than autograd does
+            return None
+        if self.call is None:
+            raise RuntimeError("attention was differentiated before without create_graph; pass create_graph=True in the first call too")
+        query, key, value, mask, scale = self.call
+        request = Request(query, key, value, Softmax(), mask=mask, scale=query.shape[-1] ** -0.5 if scale is None else scale)
+        grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
+        return tuple(grads[: len(grad_inputs)])
 
 
 def plain(query: Tensor, key: Tensor, value: Tensor) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from ..tracing import transform
 from .request import Request
 
 
@@ -32,6 +33,12 @@ class Result:
     selection: Selection | None = None  # set by `select.execute`
 
 
+def refuses_transforms(request: Request) -> str | None:
+    """Why a kernel that reads numbers or calls C++ cannot run the request: a transform must see every operation."""
+    why = transform(request.query)
+    return None if why is None else f"{why} needs plain torch operations"
+
+
 class Kernel(Protocol):
     """One implementation of attention."""
 
@@ -50,4 +57,4 @@ class Kernel(Protocol):
         """Compute everything the request asks for (mask, dropout, sinks, readings …), with the lse where there is one."""
 
 
-__all__ = ["Kernel", "Result", "Selection"]
+__all__ = ["Kernel", "Result", "Selection", "refuses_transforms"]

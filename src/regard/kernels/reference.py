@@ -1,30 +1,36 @@
 """The dense reference implementation: attention as in a textbook, in any dtype, differentiated by autograd.
 
-Every other kernel is compared with it.
+Every other kernel is compared with it. It can be asked for some of the queries alone (`rows`); where the numbers of a tensor cannot be
+read (`regard.tracing`), it takes the way that is right for any of them.
 
 Axes: B batch, h heads, L queries, S keys, d width.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..biases import Bias
 from ..choices import Sample, Softmax, draw, logsumexp
-from .dropout import keep
+from ..masks import Mask
+from ..readings import Differentiable
+from ..tracing import readable
+from .axes import tile_slice
+from .dropout import keep, scale
 from .kernel import Result
 from .request import Request, accumulator
 
 
-def scores(request: Request) -> tuple[Tensor, Tensor | None]:
-    """Stage one: all scores z (B, h, L, S), −∞ where hidden, and the mask (None: everything is visible)."""
-    B, h, L, S = request.sizes
+def scores(request: Request, rows: range | None = None) -> tuple[Tensor, Tensor | None]:
+    """Stage one: the scores z (B, h, L, S) of all queries or of `rows`, −∞ where hidden, and the mask (None: everything is visible)."""
+    L, S = request.query.shape[2], request.key.shape[2]
     dtype = accumulator(request.query.dtype)
-    q = request.query.to(dtype)
+    rows = range(L) if rows is None else rows
+    q = request.query[:, :, rows.start : rows.stop].to(dtype)
     k = request.key.to(dtype).repeat_interleave(request.group, 1)
     key_bias = None if request.key_bias is None else request.key_bias.to(dtype).repeat_interleave(request.group, 1).unsqueeze(-2)
 
@@ -37,18 +43,27 @@ def scores(request: Request) -> tuple[Tensor, Tensor | None]:
         return s if request.cap is None else request.cap * torch.tanh(s / request.cap)
 
     finite = q.isfinite().all(-1).unsqueeze(-1) & k.isfinite().all(-1).unsqueeze(-2)  # (B, h, L, S)
-    if request.mask is None or bool(finite.all()):
+    if request.mask is None or (readable(finite) and bool(finite.all())):
         s = pairs(q, k, key_bias)
     else:  # 0 · NaN is NaN, so a hidden NaN would reach the gradient: differentiate only the finite pairs
         bias = None if key_bias is None else key_bias.nan_to_num(0, 0, 0)
         s = pairs(q.nan_to_num(0, 0, 0), k.nan_to_num(0, 0, 0), bias).where(finite, pairs(q, k, key_bias).detach())
     if isinstance(request.bias, Bias):
-        s = s + request.bias.tile(range(L), range(S), L, S, device=q.device, dtype=dtype)
+        s = s + request.bias.tile(rows, range(S), L, S, device=q.device, dtype=dtype)
     elif request.bias is not None:
-        s = s + request.bias.to(dtype)
+        s = s + tile_slice(request.bias, rows, range(S)).to(dtype)
     z = s * per_head(request.beta, dtype)
-    visible = None if request.mask is None else request.mask.dense(L, S, device=q.device).expand(B, h, L, S)
+    visible = None if request.mask is None else _visible(request.mask, rows, request)
     return (z if visible is None else z.masked_fill(~visible, -math.inf)), visible
+
+
+def _visible(mask: Mask, rows: range, request: Request) -> Tensor:
+    """The mask of these rows, bool (B, h, rows, S)."""
+    B, h, L, S = request.sizes
+    tile = mask.tile(rows, range(S), L, S, device=request.query.device)
+    if isinstance(tile, str):
+        tile = torch.full((1, 1, 1, 1), tile == "all", device=request.query.device)
+    return tile.expand(B, h, len(rows), S)
 
 
 def per_head(beta: float | Tensor, dtype: torch.dtype) -> float | Tensor:
@@ -61,9 +76,11 @@ def gather(p: Tensor, value: Tensor, visible: Tensor | None) -> Tensor:
     if visible is None:
         return p @ value
     bad = ~value.isfinite()
-    if not bool(bad.any()):
+    if readable(bad) and not bool(bad.any()):
         return p @ value
     out = p @ value.masked_fill(bad, 0)
+    if not readable(bad):  # which keys are bad is not known: rows that see one become NaN
+        return out.masked_fill(visible.to(p.dtype) @ bad.to(p.dtype) > 0, math.nan)
     for key in bad.any(-1).any(0).any(0).nonzero().flatten().tolist():
         visible_bad = visible[..., key].unsqueeze(-1) & bad[..., key, :].unsqueeze(-2)
         out = out + p[..., key].unsqueeze(-1) * value[..., key, :].unsqueeze(-2).where(visible_bad, 0)
@@ -97,41 +114,45 @@ class Reference:
     def reason(self, request: Request) -> str:
         return "requested: the dense reference"
 
-    def run(self, request: Request) -> Result:
+    def run(self, request: Request, rows: range | None = None) -> Result:
         B, h, L, S = request.sizes
-        z, visible = scores(request)
+        rows = range(L) if rows is None else rows
+        z, visible = scores(request, rows)
         value = request.value.to(z.dtype).repeat_interleave(request.group, 1)
         lse: Tensor | None = None
         index: Tensor | None = None
         log_prob: Tensor | None = None
         if isinstance(request.choice, Softmax | Sample):
-            columns = [z] if request.sinks is None else [z, request.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, L, 1)]
+            columns = [z] if request.sinks is None else [z, request.sinks.to(z.dtype).view(-1, 1, 1).expand(B, h, len(rows), 1)]
             lse = logsumexp(torch.cat(columns, -1))
         if request.choice.hard:
-            p, output, index, log_prob = self._hard(request, z, value, visible, lse)
+            p, output, index, log_prob = self._hard(request, rows, z, value, visible, lse)
         else:
             p = (z - lse.masked_fill(lse == -math.inf, 0).unsqueeze(-1)).exp() if lse is not None else request.choice.dense(z)
             kept = p
             if request.dropout:
-                kept = p * keep(request.seed, request.dropout, B, h, range(L), range(S), p.device) / (1 - request.dropout)
+                kept = p * keep(request.seed, request.dropout, B, h, rows, range(S), p.device) * scale(request.dropout)
             output = gather(kept, value, visible)
-        readings = {}
+        readings: dict[str, Any] = {}
         for reading in request.readings:
+            if isinstance(reading, Differentiable) and reading.grad:
+                readings[reading.name] = reading.dense(p, self._shifted(request, z))
+                continue
             state = reading.start(request.reading_shape())
             if L and S:
-                reading.add(state, p.detach(), self._shifted(request, z.detach()), range(L), range(S))
+                reading.add(state, p.detach(), self._shifted(request, z.detach()), rows, range(S))
             readings[reading.name] = reading.finish(state)
         return Result(output.to(request.value.dtype), lse, index, log_prob, readings)
 
     @staticmethod
     def _hard(
-        request: Request, z: Tensor, value: Tensor, visible: Tensor | None, lse: Tensor | None
+        request: Request, rows: range, z: Tensor, value: Tensor, visible: Tensor | None, lse: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Weights, output, index and log-probability of a hard choice."""
         S = z.shape[-1]
         if isinstance(request.choice, Sample):
             assert request.uniform is not None and lse is not None
-            index = draw(z, request.uniform)
+            index = draw(z, request.uniform[:, :, rows.start : rows.stop])
         else:
             index = z.argmax(-1) if S else z.new_full(z.shape[:-1], -1, dtype=torch.int64)
             index = index.masked_fill((z == -math.inf).all(-1), -1)
@@ -153,15 +174,3 @@ class Reference:
     def _shifted(request: Request, z: Tensor) -> Tensor:
         """The scores with the request's row_shift."""
         return z if request.row_shift is None else z + request.row_shift.to(z.dtype).unsqueeze(-1)
-
-
-def gradient(request: Request, inputs: list[Tensor], grads: dict[str, Tensor | None]) -> list[Tensor | None]:
-    """Gradients of a request's outputs through the dense implementation; differentiable again, for double backward."""
-    result = Reference().run(dataclasses.replace(request, readings=()))
-    outputs, output_grads = [], []
-    for name, grad in grads.items():
-        output = getattr(result, name)
-        if grad is not None and output is not None and output.requires_grad:
-            outputs.append(output)
-            output_grads.append(grad)
-    return list(torch.autograd.grad(outputs, inputs, output_grads, create_graph=True, allow_unused=True))

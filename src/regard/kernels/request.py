@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -17,19 +16,21 @@ import torch
 from torch import Tensor
 
 from ..biases import Bias
-from ..choices import Argmax, Choice, Sample, Softmax
+from ..choices import Choice, Sample, Softmax
 from ..masks import Mask
 from ..readings import Reading, Shape
 from ..scores import Lowered, Prepared, ScaledDot, Score
+from .axes import align_bias, to_bhld
+from .named_parts import CHOICES, SCORES, check_choice, check_score, named_part
 
 
 class AttentionOptions(TypedDict, total=False):
     """The keyword arguments of every entry point, those of `regard.parallel` included: what is computed."""
 
-    score: Score
+    score: Score | str
     mask: Mask | None
     bias: Tensor | Bias | None
-    choice: Choice
+    choice: Choice | str
     dropout: float
     generator: torch.Generator | None
 
@@ -91,7 +92,8 @@ class Input(IntEnum):
     BIAS = 4
     BETA = 5
     SINKS = 6
-    PARAMETERS = 7
+    CHOICE = 7
+    PARAMETERS = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -138,6 +140,7 @@ class Request:
             raise TypeError(_unknown_options(options))
         score, choice, mask, bias = arguments["score"], arguments["choice"], arguments["mask"], arguments["bias"]
         dropout, generator = arguments["dropout"], arguments["generator"]
+        score, choice = named_part(score, "score", SCORES), named_part(choice, "choice", CHOICES)
         check_inputs(query, key, value, score, dropout)
         check_choice(choice)
         dtype = compute_dtype(value)
@@ -146,7 +149,7 @@ class Request:
         B, h, L, S = (*query.shape[:3], key.shape[2])
         beta = inverse_temperature(choice, h)
         sinks = sink_logits(choice, h, beta)
-        mask = check_mask(mask, B, h, L, S, query.device)
+        mask = check_mask(mask, axes, B, h, L, S, query.device)
         lowered = lower_score(score, query, key, sinks)
         query, key = (lowered.query, lowered.key) if lowered is not None else score.prepare(query, key)
         return cls(
@@ -160,7 +163,7 @@ class Request:
             key_bias=None if lowered is None else lowered.key_bias,
             row_shift=None if lowered is None else _tempered(lowered.row_shift, beta),
             mask=mask,
-            bias=check_bias(bias, B, h, L, S),
+            bias=check_bias(bias, axes, B, h, L, S),
             beta=beta,
             sinks=sinks,
             dropout=dropout,
@@ -207,7 +210,7 @@ class Request:
             return False
         if self.query.requires_grad or self.key.requires_grad or self.value.requires_grad:
             return True
-        optional = (self.key_bias, self.sinks, self.bias, self.beta)
+        optional = (self.key_bias, self.sinks, self.bias, self.beta, self.choice.learned)
         return any(isinstance(x, Tensor) and x.requires_grad for x in optional) or any(x.requires_grad for x in self.parameters())
 
     @property
@@ -226,7 +229,7 @@ class Request:
         """Every tensor that may need a gradient, in the order of `Input`."""
         bias = self.bias if isinstance(self.bias, Tensor) else None
         beta = self.beta if isinstance(self.beta, Tensor) else None
-        return [self.query, self.key, self.value, self.key_bias, bias, beta, self.sinks, *self.parameters()]
+        return [self.query, self.key, self.value, self.key_bias, bias, beta, self.sinks, self.choice.learned, *self.parameters()]
 
     def reading_shape(self) -> Shape:
         """The argument of `Reading.start`."""
@@ -247,6 +250,8 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         types = ", ".join(type(x).__name__ for x in (query, key, value))
         raise TypeError(f"query, key and value are {types}; expected torch tensors")
+    if query.is_nested or key.is_nested or value.is_nested:
+        raise TypeError("attention of nested tensors returns the output alone: pass query, key and value jagged to regard.attend")
     if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
         name, x = next((name, x) for name, x in (("query", query), ("key", key), ("value", value)) if x.dim() < 2)
         raise ValueError(f"{name} has shape {tuple(x.shape)}; expected at least (positions, features)")
@@ -255,7 +260,7 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
         for name, x in (("query", query), ("key", key), ("value", value)):
             if not x.is_floating_point():
                 raise TypeError(f"{name} is {x.dtype}; attention needs floating point; convert it, e.g. with {name}.float()")
-        if not torch.is_autocast_enabled(query.device.type):
+        if not _autocast(query.device.type):
             raise TypeError(f"query is {dtype}, key {key.dtype}, value {value.dtype}; convert them to one dtype")
     if not query.device == key.device == value.device:
         raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
@@ -263,24 +268,8 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
         raise ValueError(f"there are {key.shape[-2]} keys but {value.shape[-2]} values; pass one value per key")
     check_score(score)
     score.check(query.shape[-1], key.shape[-1])
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout is {dropout}; expected 0 ≤ dropout < 1")
-
-
-def check_score(score: Score) -> None:
-    """Refuse what is no score."""
-    if not isinstance(score, Score):
-        raise TypeError(f"score is a {type(score).__name__}; expected a regard score, e.g. regard.Dot(), or a subclass of regard.Score")
-
-
-def check_choice(choice: Choice) -> None:
-    """Refuse what is no choice, and hard choices that kernels do not know."""
-    if not isinstance(choice, Choice):
-        raise TypeError(
-            f"choice is a {type(choice).__name__}; expected a regard choice, e.g. regard.Softmax(), or a subclass of regard.Choice"
-        )
-    if choice.hard and not isinstance(choice, Argmax | Sample):
-        raise TypeError(f"{type(choice).__name__} is a hard choice; kernels pick keys for Argmax and Sample only, so make it a soft one")
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"dropout is {dropout}; expected 0 ≤ dropout ≤ 1")
 
 
 def check_readings(readings: Sequence[Reading]) -> tuple[Reading, ...]:
@@ -299,73 +288,42 @@ def check_readings(readings: Sequence[Reading]) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
+def _autocast(device: str) -> bool:
+    return device != "meta" and torch.is_autocast_enabled(device)
+
+
 def compute_dtype(x: Tensor) -> torch.dtype:
     """The dtype to compute in, as in torch's SDPA: under autocast, everything but float64 uses the autocast dtype."""
-    if x.dtype == torch.float64 or not torch.is_autocast_enabled(x.device.type):
+    if x.dtype == torch.float64 or not _autocast(x.device.type):
         return x.dtype
     return torch.get_autocast_dtype(x.device.type)
 
 
 def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) -> tuple[Tensor, Tensor, Tensor]:
     """The inputs in the autocast dtype; half precision becomes float32 for scores that are not plain dot products."""
-    if torch.is_autocast_enabled(query.device.type):
+    if _autocast(query.device.type):
         query, key, value = (x.to(compute_dtype(x)) for x in (query, key, value))
     if score.widens and query.dtype in (torch.bfloat16, torch.float16):
         query, key, value = query.float(), key.float(), value.float()
     return query, key, value
 
 
-def to_bhld(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
-    """(…, h, L, d) with broadcast leading axes → (B, h, L, d), and the caller's axes in place of (B, h).
-
-    Shared key heads (fewer than query heads) are not repeated.
-    """
-    if query.dim() == key.dim() == value.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]:
-        h, k = query.shape[1], key.shape[1]
-        if k == value.shape[1] and (h == k or (k and h % k == 0)):
-            return query, key, value, query.shape[:2]
-    dims = max(query.dim(), key.dim(), value.dim())
-    query, key, value = (x.reshape((1,) * (dims - x.dim()) + x.shape) for x in (query, key, value))
-    heads = [x.shape[-3] if dims > 3 else 1 for x in (query, key, value)]
-    h, k = heads[0], max(heads[1:]) if 0 not in heads[1:] else 0
-    fits = all(n in (1, k) for n in heads[1:]) and (h == k or (k and h % k == 0) or h == 1)
-    lead_axes = [x.shape[:-3] if dims > 3 else x.shape[:-2] for x in (query, key, value)]
-    try:
-        lead = torch.broadcast_shapes(*lead_axes)
-    except RuntimeError:
-        fits = False
-        lead = ()
-    if not fits:
-        raise ValueError(
-            f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} do not fit: "
-            "leading axes must be equal or 1, and the number of key and value heads (third axis from the end) must divide the query's"
-        )
-    h = max(h, k)
-    if dims > 3:
-        query = query.expand(*lead, h, *query.shape[-2:])
-        key, value = (x.expand(*lead, k, *x.shape[-2:]) for x in (key, value))
-        axes: tuple[int, ...] = (*lead, h)
-    else:
-        query, key, value = (x.expand(*lead, *x.shape[-2:]).unsqueeze(-3) for x in (query, key, value))
-        axes = tuple(lead)
-    query, key, value = (x.reshape(-1 if x.numel() else math.prod(lead), *x.shape[-3:]) for x in (query, key, value))
-    return query, key, value, axes
-
-
-def check_mask(mask: Mask | None, B: int, h: int, L: int, S: int, device: torch.device) -> Mask | None:
-    """The mask, checked against the sizes; None where it hides nothing from a single query (a decoding step)."""
+def check_mask(mask: Mask | None, axes: tuple[int, ...], B: int, h: int, L: int, S: int, device: torch.device) -> Mask | None:
+    """The mask, aligned to the caller's axes and checked; None where it hides nothing from a single query (a decoding step)."""
     if mask is None:
         return None
     if not isinstance(mask, Mask):
-        raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask: wrap a boolean tensor in regard.dense (True = visible)")
+        what = "wrap it in regard.rule" if callable(mask) else "wrap a boolean tensor in regard.dense (True = visible)"
+        raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask: {what}")
+    mask = mask.aligned(axes)
     mask.check(B, h, L, S)
     if L == 1 and S and mask.tile(range(1), range(S), 1, S, device=device) == "all":
         return None
     return mask
 
 
-def check_bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Tensor | Bias | None:
-    """The bias, checked against the sizes; a tensor gets four axes."""
+def check_bias(bias: Tensor | Bias | None, axes: tuple[int, ...] | None, B: int, h: int, L: int, S: int) -> Tensor | Bias | None:
+    """The bias, checked against the sizes; a tensor becomes (B|1, h|1, L|1, S|1). axes: the caller's axes in place of (B, h)."""
     if bias is None:
         return None
     if isinstance(bias, Bias):
@@ -374,10 +332,13 @@ def check_bias(bias: Tensor | Bias | None, B: int, h: int, L: int, S: int) -> Te
     if not isinstance(bias, Tensor) or not bias.is_floating_point():
         kind = bias.dtype if isinstance(bias, Tensor) else type(bias).__name__
         raise TypeError(f"bias is {kind}; expected floating-point numbers (for True and False pass mask=regard.dense(...))")
-    full = bias.reshape((1,) * (4 - bias.dim()) + bias.shape) if bias.dim() < 4 else bias
-    if full.dim() != 4 or any(n not in (1, size) for n, size in zip(full.shape, (B, h, L, S), strict=True)):
+    axes = (B, h) if axes is None else axes
+    full = align_bias(bias, axes) if len(axes) != 2 or bias.dim() != 4 else bias
+    if full is None or any(n not in (1, size) for n, size in zip(full.shape, (B, h, L, S), strict=True)):
+        hint = "; if its first axis is the batch, pass bias[:, None]" if bias.dim() == 3 and len(axes) == 2 and bias.shape[0] == B else ""
+        names = "(batch, heads, queries, keys)" if len(axes) == 2 else "the inputs' (…, queries, keys)"
         raise ValueError(
-            f"bias has shape {tuple(bias.shape)}; expected something that broadcasts to (batch, heads, queries, keys) = {(B, h, L, S)}"
+            f"bias has shape {tuple(bias.shape)}; expected something that broadcasts from the right to {names} = {(*axes, L, S)}{hint}"
         )
     return full
 
@@ -394,6 +355,8 @@ def inverse_temperature(choice: Choice, heads: int) -> float | Tensor:
 
 def sink_logits(choice: Choice, heads: int, beta: float | Tensor) -> Tensor | None:
     """The choice's sinks over the temperature, (h,)."""
+    if choice.learned is not None and choice.learned.dim() and choice.learned.numel() not in (1, heads):
+        raise ValueError(f"{choice} has {choice.learned.numel()} learned numbers but there are {heads} heads; give one or one per head")
     sinks: Tensor | None = getattr(choice, "sinks", None)
     if sinks is None:
         return None
@@ -445,6 +408,5 @@ __all__ = [
     "accumulator",
     "check_bias",
     "check_readings",
-    "check_score",
     "with_options",
 ]

@@ -13,17 +13,19 @@ from typing import TypeAlias
 
 import torch
 
+from ..tracing import compiling, transform
 from .fused import Fused
 from .kernel import Kernel, Result, Selection
 from .native import Native, instruction_set
 from .reference import Reference
 from .request import Request
+from .rows import Rows
 from .streamed import Streamed
 
 Run: TypeAlias = Callable[[Request], Result]
 Hook: TypeAlias = Callable[[Request, Run], Result]
 
-KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused(), Streamed(), Reference())}
+KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (Native(), Fused(), Streamed(), Rows(), Reference())}
 SMALL = 1 << 22  # below this many multiplications the call itself costs more than the arithmetic, and torch's SDPA is fastest
 
 _COMPILED_FIRST = (KERNELS["native"], KERNELS["fused"], KERNELS["streamed"])
@@ -33,13 +35,18 @@ _HAS_NATIVE = instruction_set() is not None  # read once: a graph of torch.compi
 
 
 def order(request: Request) -> tuple[Kernel, ...]:
-    """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them."""
+    """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them; `rows` under transforms and in graphs."""
+    kernels = _order(request)
+    return (*kernels, KERNELS["rows"]) if compiling() or transform(request.query) is not None else kernels
+
+
+def _order(request: Request) -> tuple[Kernel, ...]:
     if request.query.device.type != "cpu" or not _HAS_NATIVE:
         return _TORCH_ONLY
     # torch's autograd bookkeeping is in C++, ours in Python: with a gradient torch stays faster up to a larger size; but not in
-    # bfloat16, where the backward of torch's CPU kernel takes many times as long as ours.
+    # half precision, where the backward of torch's CPU kernel takes many times as long as ours.
     if request.needs_grad:
-        small = request.work < 4 * SMALL and request.query.dtype != torch.bfloat16
+        small = request.work < 4 * SMALL and request.query.dtype not in (torch.bfloat16, torch.float16)
     else:
         small = request.work < SMALL and request.mask is None
     return _FUSED_FIRST if small else _COMPILED_FIRST

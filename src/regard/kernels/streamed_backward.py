@@ -14,16 +14,21 @@ from torch import Tensor
 
 from ..biases import Bias
 from ..choices import Row, Sample, Softmax
-from .dropout import keep
+from .axes import tile_slice
+from .dropout import keep, scale
 from .request import Input, Request
-from .tiles import Tile, Tiles, finite, repeat_heads, tile_slice
+from .tiles import Tile, Tiles, finite, repeat_heads
 
 
 class Backward:
-    """One backward pass over row blocks. needs: which of the inputs need a gradient."""
+    """One backward pass over row blocks.
 
-    def __init__(self, request: Request, inputs: list[Tensor | None], needs: tuple[bool, ...]) -> None:
-        self.request = request
+    needs: which of the inputs need a gradient; d_entropy (B, h, L): of each row's −Σ p·ln p (for a softmax, d_lse must hold the part of
+    its gradient that is the same along a row).
+    """
+
+    def __init__(self, request: Request, inputs: list[Tensor | None], needs: tuple[bool, ...], d_entropy: Tensor | None = None) -> None:
+        self.request, self.d_entropy = request, d_entropy
         self.tiles = Tiles(request)
         self.soft = request.choice.distribution()
         self.inputs, self.needs = inputs, needs
@@ -57,6 +62,7 @@ class Backward:
                 self._sinks(row, mean)
             else:
                 mean = self._mean(rows, row, do)
+                self._learned(rows, row, mean, do)
             picked = None if d_picked is None else (index[:, :, block], d_picked[:, :, block].to(dtype))
             for tile in self.tiles.row(rows):
                 self._tile(tile, row, mean, do, picked)
@@ -69,18 +75,39 @@ class Backward:
         dp = do @ value.mT
         if not request.dropout:
             return dp, p
-        kept = keep(request.seed, request.dropout, *request.sizes[:2], tile.rows, tile.cols, do.device).to(do.dtype) / (1 - request.dropout)
+        kept = keep(request.seed, request.dropout, *request.sizes[:2], tile.rows, tile.cols, do.device).to(do.dtype) * scale(
+            request.dropout
+        )
         return dp * kept, None if p is None else p * kept
+
+    def _with_entropy(self, dp: Tensor, p: Tensor, rows: range) -> Tensor:
+        """dP with the gradient of the rows' entropies."""
+        if self.d_entropy is None:
+            return dp
+        d_entropy = self.d_entropy[:, :, rows.start : rows.stop].unsqueeze(-1).to(dp.dtype)
+        return dp - d_entropy * torch.where(p > 0, p.where(p > 0, 1).log() + 1, 0)
 
     def _mean(self, rows: range, row: Row, do: Tensor | None) -> Tensor:
         """Σ g·dP / Σ g of a sparse choice: one more pass over the row's tiles."""
         total = torch.zeros_like(row.threshold)
         if do is not None:
             for tile in self.tiles.row(rows):
-                dp, _ = self._weight_gradient(tile, do, None)
-                g = self.soft.slope(self.soft.weights(tile.z, row))
+                p = self.soft.weights(tile.z, row)
+                dp = self._with_entropy(self._weight_gradient(tile, do, None)[0], p, rows)
+                g = self.soft.slope(p)
                 total += torch.where(g > 0, g * dp, 0.0).sum(-1)
         return torch.where(row.mass > 0, total / row.mass.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
+
+    def _learned(self, rows: range, row: Row, mean: Tensor, do: Tensor | None) -> None:
+        """The gradient of the choice's learned tensor, Σ dP·a − mean · Σ a with a its drift: one more pass."""
+        grad = self.grads[Input.CHOICE]
+        if grad is None or do is None:
+            return
+        for tile in self.tiles.row(rows):
+            p = self.soft.weights(tile.z, row)
+            dp = self._with_entropy(self._weight_gradient(tile, do, None)[0], p, rows)
+            part = torch.where(p > 0, self.soft.drift(p) * (dp - mean.unsqueeze(-1)), 0.0)
+            grad += part.sum() if grad.numel() == 1 else part.sum((0, 2, 3))
 
     def _sinks(self, row: Row, mean: Tensor) -> None:
         grad = self.grads[Input.SINKS]
@@ -96,6 +123,7 @@ class Backward:
             dp, kept = self._weight_gradient(tile, do, p)
             if (grad := self.grads[Input.VALUE]) is not None and kept is not None:
                 self._add(grad, tile.cols, kept.mT @ do)
+        dp = self._with_entropy(dp, p, tile.rows)
         dz = self.soft.slope(p) * (dp - mean.unsqueeze(-1))
         if picked is not None:
             index, d_picked = picked

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..biases import Bias
 from ..choices import Row
+from .axes import tile_slice
 from .reference import per_head
 from .request import Request, accumulator
 
@@ -111,12 +112,6 @@ class Tiles:
             L, S = request.query.shape[2], request.key.shape[2]
             return request.bias.tile(rows, cols, L, S, device=request.query.device, dtype=self.dtype)
         return None if request.bias is None else tile_slice(request.bias, rows, cols).to(self.dtype)
-
-
-def tile_slice(x: Tensor, rows: range, cols: range) -> Tensor:
-    """The part of a broadcastable (B|1, h|1, L|1, S|1) tensor that belongs to a tile."""
-    x = x if x.shape[-2] == 1 else x[..., rows.start : rows.stop, :]
-    return x if x.shape[-1] == 1 else x[..., cols.start : cols.stop]
 
 
 def finite(x: Tensor) -> bool:

@@ -12,11 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Attended, attend, observe
+from regard.biases import Bias
 from regard.choices import Choice, Softmax
+from regard.html_table import html_table
 from regard.kernels.request import AttentionOptions
 from regard.layers.cache import LayerCache
 from regard.layers.positions import Rotary
-from regard.masks import Mask
+from regard.masks import ExtraKeys, Mask
 from regard.scores import ScaledDot, Score
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Projected(NamedTuple):
         return Projected(self.key.index_select(0, index), self.value.index_select(0, index))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ParameterTable:
     """Parameter counts by part, rows of (part, shape, count). Prints as an aligned table with the total."""
 
@@ -49,8 +51,14 @@ class ParameterTable:
     def __getitem__(self, part: str) -> int:
         return next(count for name, _, count in self.rows if name == part)
 
-    def __str__(self) -> str:
-        rows = [(part, shape, f"{count:,}") for part, shape, count in (*self.rows, ("total", "", self.total))]
+    def _texts(self) -> list[tuple[str, str, str]]:
+        return [(part, shape, f"{count:,}") for part, shape, count in (*self.rows, ("total", "", self.total))]
+
+    def _repr_html_(self) -> str:
+        return html_table([("part", "shape", "parameters"), *self._texts()])
+
+    def __repr__(self) -> str:
+        rows = self._texts()
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         return "\n".join(f"{part:<{widths[0]}}  {shape:<{widths[1]}}  {count:>{widths[2]}}" for part, shape, count in rows)
 
@@ -63,6 +71,7 @@ class MultiHeadAttention(nn.Module):
     `rotary` applies rotary positions to queries and keys (self-attention only). `score` and `choice` as in `regard.attend`; the default
     is softmax of the scaled dot product.
 
+    `add_bias_kv` appends one learned key and value, `add_zero_attn` a zero one, which every query sees whatever the mask.
     Parameters have the names and layout of `torch.nn.MultiheadAttention`, so its state dict loads unchanged: query, key and value
     projections are one matrix `in_proj_weight` unless kv_dim differs from d_model.
 
@@ -87,6 +96,8 @@ class MultiHeadAttention(nn.Module):
     k_proj_weight: nn.Parameter | None
     v_proj_weight: nn.Parameter | None
     in_proj_bias: nn.Parameter | None
+    bias_k: nn.Parameter | None
+    bias_v: nn.Parameter | None
 
     def __init__(
         self,
@@ -102,6 +113,8 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         score: Score | None = None,
         choice: Choice | None = None,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
@@ -134,6 +147,9 @@ class MultiHeadAttention(nn.Module):
             self.in_proj_bias = nn.Parameter(torch.empty(inner + 2 * outer))
         else:
             self.register_parameter("in_proj_bias", None)
+        self.add_zero_attn = add_zero_attn
+        for name in ("bias_k", "bias_v"):
+            self.register_parameter(name, nn.Parameter(torch.empty(1, 1, outer)) if add_bias_kv else None)
         self.out_proj = nn.Linear(inner, d_model, bias=bias if out_bias is None else out_bias)
         self.reset_parameters()
 
@@ -145,6 +161,9 @@ class MultiHeadAttention(nn.Module):
         for bias in (self.in_proj_bias, self.out_proj.bias):
             if bias is not None:
                 nn.init.zeros_(bias)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                nn.init.xavier_normal_(extra)
 
     def forward(
         self,
@@ -157,6 +176,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Attend from x (B, L, D) to itself, to the cache and itself, or to a memory."""
         query, key, value = self.project_heads(x, memory, cache)
+        key, value, mask, bias = self._with_extra_keys(key, value, mask, bias)
         mixed = self.attend_heads(query, key, value, self.attention_options(mask, bias))
         return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
@@ -172,8 +192,27 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Attended]:
         """As `forward`, and also return the readings: (output (B, L, D), `Attended` of the heads)."""
         query, key, value = self.project_heads(x, memory, cache)
+        key, value, mask, bias = self._with_extra_keys(key, value, mask, bias)
         attended = self.observe_heads(query, key, value, self.attention_options(mask, bias), readings)
         return self.out_proj(attended.output.transpose(1, 2).flatten(2)), attended
+
+    @classmethod
+    def from_torch(cls, layer: nn.MultiheadAttention) -> "MultiHeadAttention":
+        """The same layer as a `torch.nn.MultiheadAttention`, with a copy of its weights; x is (B, L, D) whatever its batch_first.
+
+        >>> torch_layer = torch.nn.MultiheadAttention(16, 4, add_bias_kv=True, add_zero_attn=True, batch_first=True)
+        >>> layer, x = MultiHeadAttention.from_torch(torch_layer), torch.randn(2, 5, 16)
+        >>> torch.allclose(layer(x), torch_layer(x, x, x)[0], atol=1e-6)
+        True
+        """
+        D, bias = layer.embed_dim, layer.in_proj_bias is not None
+        same = (layer.kdim, layer.vdim) == (D, D)
+        made = cls(
+            D, layer.num_heads, kv_dim=None if same else (layer.kdim, layer.vdim), bias=bias, out_bias=layer.out_proj.bias is not None,
+            dropout=layer.dropout, add_bias_kv=layer.bias_k is not None, add_zero_attn=layer.add_zero_attn,
+        )  # fmt: skip
+        made.load_state_dict(layer.state_dict())
+        return made.to(layer.out_proj.weight).train(layer.training)
 
     def attend_heads(self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions) -> Tensor:
         """The weighted values of every head, (B, h, L, d)."""
@@ -227,7 +266,8 @@ class MultiHeadAttention(nn.Module):
             ("value down", f"{self.kv_heads} × {self.kv_dim[1]} → {self.head_dim}", value.numel()),
             ("value up", f"{self.heads} × {self.head_dim} → {self.d_model}", self.out_proj.weight.numel()),
         ]
-        biases = sum(bias.numel() for bias in (self.in_proj_bias, self.out_proj.bias) if bias is not None)
+        extras = (self.in_proj_bias, self.out_proj.bias, self.bias_k, self.bias_v)
+        biases = sum(bias.numel() for bias in extras if bias is not None)
         rows += [("biases", "", biases)] if biases else []
         for name, part in (("score", self.score), ("choice", self.choice)):
             count = sum(p.numel() for p in part.parameters())
@@ -251,7 +291,10 @@ class MultiHeadAttention(nn.Module):
         if self.rotary is not None:
             raise ValueError("rotary positions do not apply to a memory, which is another sequence; build this layer with rotary=False")
         projected = memory if isinstance(memory, Projected) else self.project(memory)
-        (weight, _, _), (bias, _, _) = self._maps()
+        inner = self._sizes[0]
+        weight = self.q_proj_weight if self.in_proj_weight is None else self.in_proj_weight.narrow(0, 0, inner)
+        bias = None if self.in_proj_bias is None else self.in_proj_bias.narrow(0, 0, inner)
+        assert weight is not None
         return self._split(F.linear(x, weight, bias), self.heads), projected.key, projected.value
 
     def _self_heads(self, x: Tensor, cache: LayerCache | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -267,6 +310,24 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             key, value = cache.append(key, value)
         return query, key, value
+
+    def _with_extra_keys(self, key: Tensor, value: Tensor, mask: Mask | None, bias: Any) -> tuple[Tensor, Tensor, Mask | None, Any]:
+        """Append the learned key and value (add_bias_kv) and a zero one (add_zero_attn), visible to every query."""
+        extra = (self.bias_k is not None) + self.add_zero_attn
+        if not extra:
+            return key, value, mask, bias
+        rows: list[list[Tensor]] = [[key], [value]]
+        for parts, learned in zip(rows, (self.bias_k, self.bias_v), strict=True):
+            if learned is not None:
+                parts.append(self._split(learned, self.kv_heads).to(key.dtype).expand(key.shape[0], -1, -1, -1))
+            if self.add_zero_attn:
+                parts.append(key.new_zeros(*key.shape[:2], 1, self.head_dim))
+        if isinstance(bias, Bias):
+            raise ValueError(
+                f"a {type(bias).__name__} has no value for the keys of add_bias_kv and add_zero_attn; pass the bias as a tensor"
+            )
+        padded = bias if bias is None or bias.shape[-1] == 1 else F.pad(bias, (0, extra))
+        return torch.cat(rows[0], 2), torch.cat(rows[1], 2), None if mask is None else ExtraKeys(mask, extra), padded
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, L, d)

@@ -11,10 +11,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.limits import check_fields
+
 __all__ = ["Learned", "Rotary", "Sinusoidal"]
 
 Scaling = Literal["none", "linear", "llama3", "yarn"]
-_SCALINGS = ("none", "linear", "llama3", "yarn")
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,7 @@ class Rotary:
     divisors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.scaling not in _SCALINGS:
-            raise ValueError(f"scaling is {self.scaling!r}; expected one of {', '.join(_SCALINGS)}")
+        check_fields(self, may_be_zero=("original",))
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction is {self.fraction}; expected the rotated part of a head, above 0 and at most 1")
         if self.scaling in ("llama3", "yarn") and self.original <= 0:

@@ -38,7 +38,8 @@ def _visible_in_additive(additive: Tensor, name: str, hidden_below: float = -tor
 def from_additive(attn_mask: Tensor) -> tuple[Mask, Tensor]:
     """Split a float mask that is added to the scores into (mask, bias): −∞ is hidden, all else is the bias (0 where hidden).
 
-    attn_mask: (L, S), (B, L, S) or (B|1, h|1, L, S). The bias keeps its shape, dtype and gradient.
+    attn_mask: (L, S), (h, L, S), (B|1, h|1, L|1, S|1): both parts broadcast from the right, as `attend` reads them. The bias keeps its
+    shape, dtype and gradient.
 
     >>> mask, bias = from_additive(torch.tensor([[0.5, -torch.inf], [0.0, 2.0]]))
     >>> mask.dense(2, 2)[0, 0].int().tolist(), bias.tolist()
@@ -56,7 +57,8 @@ def from_additive(attn_mask: Tensor) -> tuple[Mask, Tensor]:
 def from_sdpa(attn_mask: Tensor | None) -> Mask:
     """Convert the `attn_mask` of torch's scaled_dot_product_attention: bool with True = visible, or float with −∞ = hidden.
 
-    attn_mask: (L, S), (B, L, S) or (B|1, h|1, L, S). `is_causal=True` is `causal(align="start")`.
+    attn_mask: (L, S), (h, L, S), (B|1, h|1, L|1, S|1) or with more axes in front: read as torch reads it, from the right.
+    `is_causal=True` is `causal(align="start")`.
 
     >>> from_sdpa(torch.tensor([[0.0, -torch.inf]])).dense(1, 2).tolist()
     [[[[True, False]]]]

@@ -5,6 +5,7 @@ B batch, h heads, L queries (rows), S keys (columns). True = visible.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Mask(ABC):
     """
 
     _precedence: ClassVar[int] = 4  # operator precedence in the repr: | 1, & 2, ~ 3, a call 4
+    evaluates: ClassVar[bool] = False  # whether its pattern may be evaluated once, where ranges do not do, to run compiled
     commutes: ClassVar[bool] = False  # whether the order of `operands` does not matter
 
     # What a subclass implements: `fill` is required, the others make it faster or check more. Rectangles are never empty.
@@ -71,6 +73,13 @@ class Mask(ABC):
         from regard.masks.part import Part
 
         return Part(self, rows, cols, L, S)
+
+    def aligned(self, axes: tuple[int, ...]) -> Mask:
+        """This mask for inputs with these axes in front of (positions, features); only explicit patterns read them differently.
+
+        axes: (batch, heads), (batch,) for inputs without heads, or more in front. The mask returned is for (their product, heads).
+        """
+        return self
 
     def pattern(self, L: int) -> Tensor | None:
         """The whole pattern, bool (B|1, h|1, L, S), where a tensor already holds it (it is not copied); None for any other mask."""
@@ -226,9 +235,15 @@ class Mask(ABC):
         """The device asked for, else the mask's own."""
         return self.device if device is None else torch.device(device)
 
+    def remember(self, key: Hashable, build: Callable[[], _T]) -> _T:
+        """The result of `build`, computed once for a key; the last eight are kept with the mask."""
+        return self._cached(key, build)
+
     def _cached(self, key: Hashable, build: Callable[[], _T]) -> _T:
         """The result of `build`, computed once; the last eight are kept."""
         memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
+        if not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack():
+            return build()  # under a mode such as FakeTensorMode tensors are of its own kind
         if key in memo:
             return memo[key]  # type: ignore[no-any-return]
         if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
@@ -329,6 +344,10 @@ class Not(Mask):
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
         return self.mask.part(rows, cols, L, S).__invert__()
 
+    def aligned(self, axes: tuple[int, ...]) -> Mask:
+        aligned = self.mask.aligned(axes)
+        return self if aligned is self.mask else self._cached(("aligned", axes), lambda: Not(aligned))
+
     @property
     def operands(self) -> tuple[Mask, ...]:
         return (self.mask,)
@@ -370,6 +389,12 @@ class Parts(Mask):
     @property
     def operands(self) -> tuple[Mask, ...]:
         return self.parts
+
+    def aligned(self, axes: tuple[int, ...]) -> Mask:
+        parts = tuple(part.aligned(axes) for part in self.parts)
+        if all(map(operator.is_, parts, self.parts)):
+            return self
+        return self._cached(("aligned", axes), lambda: type(self)(parts))
 
     def check(self, B: int, h: int, L: int, S: int) -> None:
         for part in self.parts:

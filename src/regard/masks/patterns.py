@@ -91,7 +91,7 @@ def _band(low: int, high: int, n: int, m: int, device: torch.device | None) -> T
     """(1, 1, n, m): low ≤ column − row ≤ high. A tiling needs few different ones, so the last 32 are cached."""
     key = (low, high, n, m, device)
     cached = _bands.get(key)
-    if cached is not None:
+    if cached is not None and (torch.compiler.is_compiling() or not torch._C._len_torch_dispatch_stack()):
         return cached
     with torch.inference_mode(False):  # cached tensors must be usable in training too
         band = torch.ones((n, m), dtype=torch.bool, device=device)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.tracing import readable
+
 MAX_SPANS = 64
 """`Mask.spans` returns None when a row needs more ranges than this."""
 
@@ -20,8 +22,11 @@ def fits(rows: int, width: int) -> bool:
 
 def _trim(start: Tensor, stop: Tensor, S: int) -> Tensor:
     """Drop the slots that no row uses; at least one stays."""
-    used = int((start < S).sum(-1).max()) if start.numel() else 1
-    width = max(1, used)
+    width = start.shape[-1]
+    if width > 1 and not start.numel():  # no rows
+        width = 1
+    elif width > 1 and readable(start):
+        width = max(1, int((start < S).sum(-1).max()))
     return torch.stack((start[..., :width], stop[..., :width]), dim=-1).to(torch.int32)
 
 

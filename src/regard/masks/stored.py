@@ -6,6 +6,7 @@ hidden is read to the host once, so that `covers` never waits for a device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from torch import Tensor
 from regard.masks import ranges
 from regard.masks.mask import Mask, Size, Verdict
 from regard.masks.patterns import Keys, integer_tensor
+from regard.tracing import readable
 
 
 class Stored(Mask):
@@ -86,6 +88,8 @@ class KeepKeys(Stored):
         return tuple([0, *t.cumsum(0).tolist()] for t in (some, every))  # type: ignore[return-value]
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
+        if not readable(self.tensor):
+            return None
         some, every = self._counts
         if len(some) != S + 1:
             self.check_size(L, S)
@@ -100,7 +104,7 @@ class KeepKeys(Stored):
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         self.check_size(L, S)
-        return ranges.runs(self._on(self.tensor, device)[:, None, None])
+        return ranges.runs(self._on(self.tensor, device)[:, None, None]) if readable(self.tensor) else None
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
         return KeepKeys(self.tensor[:, cols.start : cols.stop])
@@ -114,26 +118,60 @@ class KeepKeys(Stored):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Dense(Stored):
-    """An explicit pattern, bool (B|1, h|1, L, S)."""
+    """An explicit pattern, bool (…, h|1, L|1, S|1), that broadcasts from the right. `tensor` is (B|1, h|1, L|1, S|1)."""
 
     tensor: Tensor
+    lead_axes: tuple[int, ...]  # the axes in front of (h, L, S) as they were given; `tensor` holds them as one
 
     @property
     def lead(self) -> tuple[int, int]:
         return self.tensor.shape[0], self.tensor.shape[1]
 
     @property
-    def size(self) -> tuple[int, int]:
-        return self.tensor.shape[2], self.tensor.shape[3]
+    def size(self) -> Size:
+        L, S = self.tensor.shape[2:]
+        return None if L == 1 else L, None if S == 1 else S
 
     def check_size(self, L: int, S: int) -> None:
-        if self.size != (L, S):
-            raise ValueError(f"{self!r} is {self.size[0]} queries × {self.size[1]} keys but the inputs are {L} × {S}; slice or rebuild it")
+        rows, cols = self.tensor.shape[2:]
+        if rows not in (1, L) or cols not in (1, S):
+            raise ValueError(f"{self!r} is {rows} queries × {cols} keys but the inputs are {L} × {S}; slice or rebuild it")
+
+    def check(self, B: int, h: int, L: int, S: int) -> None:
+        batch, heads = self.lead
+        if batch == 1 and heads == B != h and heads != 1:
+            raise ValueError(
+                f"{self!r} has {heads} heads but the inputs have {h}: masks broadcast from the right, so three axes are (heads, queries, "
+                f"keys); if its first axis is the batch of {B}, pass m[:, None]"
+            )
+        super().check(B, h, L, S)
+
+    def aligned(self, axes: tuple[int, ...]) -> Mask:
+        if len(axes) == 2 and len(self.lead_axes) < 2:
+            return self
+        return self._cached(("aligned", axes), lambda: self._aligned(axes or (1,)))
+
+    def _aligned(self, axes: tuple[int, ...]) -> Mask:
+        given = (*self.lead_axes, self.tensor.shape[1])
+        if len(axes) == 1 and given[:-1] == axes and given[-1] == 1:
+            return self  # (B, 1, L, S) for inputs without heads
+        if len(given) > len(axes) and set(given[: len(given) - len(axes)]) == {1}:
+            given = given[len(given) - len(axes) :]
+        if len(given) > len(axes) or any(n not in (1, size) for n, size in zip(given[::-1], axes[::-1], strict=False)):
+            raise ValueError(
+                f"{self!r} does not broadcast from the right to inputs whose axes before (positions, features) are {axes}; reshape it"
+            )
+        tensor = self.tensor.reshape(*(1,) * (len(axes) - len(given)), *given, *self.tensor.shape[2:])
+        lead, heads = (axes[:-1], tensor.shape[-3]) if len(axes) > 1 else (tensor.shape[:1], 1)
+        if any(n != 1 for n in tensor.shape[: len(lead)]):
+            tensor = tensor.expand(*lead, *tensor.shape[len(lead) :])
+        count = math.prod(tensor.shape[: len(lead)])
+        return Dense(tensor.reshape(count, heads, *tensor.shape[-2:]), (count,))
 
     @cached_property
     def _blocks(self) -> BlockCounts:
         block = 32
-        (L, S), patterns = self.size, self.tensor.flatten(0, 1)  # (B · h, L, S)
+        (L, S), patterns = self.tensor.shape[2:], self.tensor.flatten(0, 1)  # (B · h, L, S)
         some, full = patterns.any(0), patterns.all(0)
         down, across = -L % block, -S % block
         pad = torch.nn.functional.pad
@@ -144,23 +182,31 @@ class Dense(Stored):
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         self.check_size(L, S)
-        return self._blocks.verdict(r0, r1, c0, c1)
+        if not readable(self.tensor):
+            return None
+        rows, cols = self._cut(r0, r1, c0, c1)
+        return self._blocks.verdict(rows.start, rows.stop, cols.start, cols.stop)
+
+    def _cut(self, r0: int, r1: int, c0: int, c1: int) -> tuple[slice, slice]:
+        """The rows and columns of the tensor that hold a rectangle: an axis of 1 holds all of them."""
+        rows, cols = self.tensor.shape[2:]
+        return slice(0, 1) if rows == 1 else slice(r0, r1), slice(0, 1) if cols == 1 else slice(c0, c1)
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        return self._on(self.tensor, device)[:, :, r0:r1, c0:c1]
+        return self._on(self.tensor, device)[:, :, *self._cut(r0, r1, c0, c1)]
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         self.check_size(L, S)
-        return ranges.runs(self._on(self.tensor, device))
+        return ranges.runs(self._on(self.tensor, device).expand(-1, -1, -1, S)) if readable(self.tensor) else None
 
     def part(self, rows: range, cols: range, L: int, S: int) -> Mask:
-        return Dense(self.tensor[:, :, rows.start : rows.stop, cols.start : cols.stop])
+        return Dense(self.tensor[:, :, *self._cut(rows.start, rows.stop, cols.start, cols.stop)], self.tensor.shape[:1])
 
-    def pattern(self, L: int) -> Tensor:
-        return self.tensor
+    def pattern(self, L: int) -> Tensor | None:
+        return None if self.tensor.shape[3] == 1 else self.tensor.expand(-1, -1, L, -1)  # one column: its ranges are shorter
 
     def __repr__(self) -> str:
-        return f"dense(<bool {'×'.join(map(str, self.tensor.shape))}>)"
+        return f"dense(<bool {'×'.join(map(str, (*self.lead_axes, *self.tensor.shape[1:])))}>)"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -310,15 +356,20 @@ def padding(lengths: Sequence[int] | Tensor, side: Literal["right", "left"] = "r
 
 
 def dense(pattern: Tensor) -> Mask:
-    """A mask from an explicit bool pattern, True = visible: (L, S), (B, L, S) or (B|1, h|1, L, S). It is not copied.
+    """A mask from an explicit bool pattern, True = visible, that broadcasts from the right to (batch, heads, L, S). It is not copied.
+
+    As torch's `attn_mask`: (L, S) is shared by all, three axes are (heads, L, S), and an axis of 1 stands for any size, as in the padding
+    mask (B, 1, 1, S). For one pattern per sequence write `dense(m[:, None])`. Inputs without heads, (B, L, d), take (B, L, S); those with
+    more leading axes, (…, heads, L, d), as many in front.
 
     >>> dense(torch.tensor([[True, False], [True, True]])).draw(2, 2)
     '██··\\n████'
     """
     pattern = _bool_tensor(pattern, "a dense mask")
-    if pattern.ndim not in (2, 3, 4):
-        raise ValueError(f"a dense mask must be (L, S), (B, L, S) or (B, h, L, S), but got shape {tuple(pattern.shape)}")
-    return Dense(pattern[None, None] if pattern.ndim == 2 else pattern[:, None] if pattern.ndim == 3 else pattern)
+    if pattern.ndim < 2:
+        raise ValueError(f"a dense mask must be (L, S), (h, L, S) or (B, h, L, S), but got shape {tuple(pattern.shape)}")
+    pattern = pattern.reshape((1,) * (4 - pattern.ndim) + pattern.shape)
+    return Dense(pattern.flatten(0, -4), tuple(pattern.shape[:-3]))
 
 
 def block_sparse(layout: Tensor, block: int) -> Mask:

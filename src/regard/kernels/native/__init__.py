@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .extension import instruction_set, missing_reason
 from .kernel import Native
+from .single_query import single_query
 
-__all__ = ["Native", "instruction_set", "missing_reason"]
+__all__ = ["Native", "instruction_set", "missing_reason", "single_query"]

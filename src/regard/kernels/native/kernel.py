@@ -6,19 +6,26 @@ Axes: B batch, h heads, k key heads, L queries, S keys, d width, dv value width.
 from __future__ import annotations
 
 import dataclasses
+import math
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...biases import Bias
 from ...choices import Argmax, Sample, Softmax
+from ...readings import MaxLogit
 from ...scores import Additive, Gaussian, Score
-from ..kernel import Result
+from ...tracing import batched_gradient
+from ..kernel import Result, refuses_transforms
+from ..reading_gradients import attach_gradients
 from ..reference import gather_picked
-from ..request import Request
-from ..streamed import Streamed, differentiate_twice
+from ..request import Input, Request
+from ..second_order import differentiable_gradients, one_by_one
+from ..streamed import Streamed
 from .arguments import DTYPES
-from .dot import DotArguments, pick_keys
+from .dot import SPARSE_CHOICES, DotArguments, kernel_bias, pick_keys
 from .extension import compiled, instruction_set
 from .masks import kernel_mask, pattern_bytes, refuses
 from .operators import OPERATORS, Arguments
@@ -34,7 +41,7 @@ _STREAMED = Streamed()
 
 
 class Native:
-    """Compiled tiles on the CPU, for float32 and bfloat16."""
+    """Compiled tiles on the CPU, for float32, bfloat16 and float16."""
 
     name = "native"
 
@@ -42,20 +49,22 @@ class Native:
         if compiled is None:
             return "regard was installed without its compiled kernels; reinstall with a C++ compiler present"
         query = request.query
+        if (why := refuses_transforms(request)) is not None:
+            return why
         if query.device.type != "cpu":
             return f"compiled for the CPU, and the query is on {query.device.type}"
         if query.dtype not in DTYPES:
-            return f"compiled for float32 and bfloat16, not {_name(query.dtype)}"
-        if type(request.choice) not in (Softmax, Argmax, Sample):
+            return f"compiled for float32, bfloat16 and float16, not {_name(query.dtype)}"
+        if type(request.choice) not in (Softmax, Argmax, Sample, *SPARSE_CHOICES):
             return f"{type(request.choice).__name__} has no compiled kernel"
         if request.score is not None and (why := _refuses_score(request)) is not None:
             return why
         if request.choice.hard and torch.compiler.is_compiling():
             return "a hard choice has no compiled kernel inside torch.compile"
-        if request.bias is not None:
-            return "a bias per query and key has no compiled kernel"
-        if isinstance(request.beta, Tensor):
-            return "a learned temperature has no compiled kernel"
+        if isinstance(request.bias, Bias) and request.bias.diagonals(1, 1) is None:
+            return f"{type(request.bias).__name__} has no diagonals: its tiles must be computed in Python"
+        if request.dropout == 1:
+            return "a dropout of 1 has no compiled kernel"
         if not (query.numel() and request.key.numel() and request.value.numel()):
             return "an input is empty"
         return None if request.mask is None else refuses(request.mask, query.shape[2], request.key.shape[2], query.device)
@@ -75,6 +84,9 @@ class Native:
         if request.needs_grad:
             shares = max(1, min(-(-16 // (B * k)), -(-S // 256)))
             total += 4 * B * h * L * (d * (1 + shares) + dv)
+            if type(request.choice) in SPARSE_CHOICES:
+                total += 4 * B * k * S * (d + dv) * max(1, min(-(-16 // (B * k)), -(-L // 64)))
+            total += _bias_gradient_bytes(request, shares)
             if request.score is None:
                 total += 4 * B * k * S * d + element * (request.query.numel() + B * k * S * (d + dv))
             else:
@@ -93,15 +105,26 @@ class Native:
         if request.choice.hard:
             return _hard(request, mask)
         output, lse = _soft(request, mask)
-        return Result(output, lse, readings=_read(request, lse.detach(), mask))
+        readings = _read(request, lse.detach(), mask)
+        return Result(output, None if type(request.choice) in SPARSE_CHOICES else lse, readings=readings)
 
     def backward(
         self, request: Request, output: Tensor, lse: Tensor, grad_out: Tensor | None, grad_lse: Tensor | None
     ) -> dict[int, Tensor]:
         """Gradients by index in `Request.inputs`. output and lse may be those of rows that also have keys outside this request."""
-        arguments = arguments_of(request, _kernel_mask(request))
-        grads = _gradients(arguments, output, lse, grad_out, grad_lse)
-        return {index: grad for index, grad in zip(arguments.input_indices(request), grads, strict=True) if grad is not None}
+        with torch.enable_grad():
+            arguments = arguments_of(request, _kernel_mask(request))
+        return _by_input(request, arguments, _gradients(arguments, output, lse, grad_out, grad_lse))
+
+
+def _by_input(request: Request, arguments: Arguments, grads: tuple[Tensor | None, ...]) -> dict[int, Tensor]:
+    """Gradients of `arguments.differentiable` by index in `Request.inputs`; those of a bias's diagonals become its parameters'."""
+    found = {index: grad for index, grad in zip(arguments.input_indices(request), grads, strict=True) if grad is not None}
+    if isinstance(request.bias, Bias) and isinstance(arguments, DotArguments) and Input.BIAS in found:
+        learned = {i: x for i, x in enumerate(request.parameters(), Input.PARAMETERS) if x.requires_grad}
+        assert arguments.bias is not None
+        found |= zip(learned, torch.autograd.grad(arguments.bias, list(learned.values()), found.pop(Input.BIAS)), strict=True)
+    return found
 
 
 def arguments_of(request: Request, mask: Tensor | None) -> Arguments:
@@ -120,13 +143,13 @@ def _refuses_score(request: Request) -> str | None:
         return f"{name} is compiled for float32, not {_name(request.query.dtype)}"
     if not isinstance(request.beta, Tensor) and not request.beta > 0:
         return f"an inverse temperature of {request.beta} has no compiled kernel"
-    if request.choice.hard:
-        return "a hard choice is compiled for dot products only"
+    if request.bias is not None or isinstance(request.beta, Tensor) or type(request.choice) in SPARSE_CHOICES:
+        return "biases, learned temperatures and sparse choices are compiled for dot products only"
     return "dropout is compiled for dot products only" if request.dropout else None
 
 
 def _soft(request: Request, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Output and lse of the softmax; differentiable if a gradient is needed."""
+    """Output, and lse or a sparse choice's thresholds; differentiable if a gradient is needed."""
     arguments = arguments_of(request, mask)
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         fields = (getattr(arguments, field.name) for field in dataclasses.fields(arguments))
@@ -144,7 +167,7 @@ def _hard(request: Request, mask: Tensor | None) -> Result:
     index = pick_keys(request, mask)
     output = gather_picked(request.value, index)
     if not isinstance(request.choice, Sample):
-        return Result(output, None, index, readings=_STREAMED.read(request) if request.readings else {})
+        return Result(output, None, index, readings=_read(request, None, mask, index))
     through = request.choice.straight_through
     soft, lse = _soft(request if through else dataclasses.replace(request, value=request.value[..., :1].detach()), mask)
     if through:
@@ -156,23 +179,83 @@ def _hard(request: Request, mask: Tensor | None) -> Result:
 
 def _picked_scores(request: Request, index: Tensor) -> Tensor:
     """z of each row's picked key, (B, h, L)."""
-    z = (request.query.float() * gather_picked(request.key, index).float()).sum(-1) * request.scale
+    key = gather_picked(request.key, index)  # (B, h, L, d)
+    if request.score is not None:
+        z = request.score.tile(request.query.unsqueeze(-2), key.unsqueeze(-2)).squeeze(-1).squeeze(-1)
+        return z * request.beta
+    z = (request.query.float() * key.float()).sum(-1) * request.scale
     if request.key_bias is not None:
         z = z + gather_picked(request.key_bias.unsqueeze(-1), index).squeeze(-1)
     if request.cap is not None:
         z = request.cap * torch.tanh(z / request.cap)
-    return z * request.beta
+    if request.bias is not None:
+        z = z + _picked_bias(request, index.clamp(min=0))
+    return z * (request.beta.float().view(-1, 1) if isinstance(request.beta, Tensor) else request.beta)
 
 
-def _read(request: Request, lse: Tensor, mask: Tensor | None) -> dict[str, Any]:
+def _picked_bias(request: Request, index: Tensor) -> Tensor:
+    """The bias of each row's picked key, broadcastable to (B, h, L)."""
+    (B, h, L, S), bias = request.sizes, kernel_bias(request)
+    assert bias is not None
+    if bias.dim() == 2:
+        diagonal = index - torch.arange(L, device=index.device) + (L - 1)
+        return bias.expand(h, -1).unsqueeze(0).expand(B, -1, -1).gather(-1, diagonal)
+    return bias.float().expand(B, h, L, S).gather(-1, index.unsqueeze(-1)).squeeze(-1)
+
+
+def _read(request: Request, lse: Tensor | None, mask: Tensor | None, index: Tensor | None = None) -> dict[str, Any]:
+    """The readings, given the lse, the thresholds of a sparse choice, or the keys that a hard one picked."""
     if not request.readings:
         return {}
-    if request.score is not None:
-        return _STREAMED.read(request, lse)
-    results, unsupported = read(request, lse, mask)
+    results, unsupported = read(request, lse, mask, index)
     if unsupported:
-        results |= _STREAMED.read(dataclasses.replace(request, readings=unsupported), lse)
-    return results
+        softmax = lse if type(request.choice) not in SPARSE_CHOICES else None
+        results |= _STREAMED.read(dataclasses.replace(request, readings=unsupported), softmax)
+    if not request.needs_grad:
+        return results
+    others = []
+    for reading in request.readings:
+        if isinstance(reading, MaxLogit) and reading.grad:
+            results[reading.name] = _largest_scores(request, mask)
+        else:
+            others.append(reading)
+    softmax = lse if type(request.choice) not in SPARSE_CHOICES else None
+    return attach_gradients(dataclasses.replace(request, readings=tuple(others)), results, softmax, _weight_backward)
+
+
+def _largest_scores(request: Request, mask: Tensor | None) -> Tensor:
+    """The largest score of each row (B, h, L), differentiable; −∞ on an empty row."""
+    index = pick_keys(dataclasses.replace(request, uniform=None), mask)
+    z = _picked_scores(request, index)
+    z = z if request.row_shift is None else z + request.row_shift.to(z.dtype)
+    return z.masked_fill(index < 0, -math.inf)
+
+
+def _weight_backward(
+    request: Request, lse: Tensor | None, d_out: Tensor, d_lse: Tensor | None, d_entropy: Tensor | None
+) -> dict[int, Tensor] | None:
+    """The compiled backward pass of `reading_gradients`; None where there is none: entropies of scores that are no dot product."""
+    if request.score is not None and d_entropy is not None:
+        return None
+    wide = {name: getattr(request, name).detach().float() for name in ("query", "key", "value")}
+    request = dataclasses.replace(request, choice=request.choice.distribution(), uniform=None, **wide)
+    with torch.enable_grad():
+        arguments = arguments_of(request, _kernel_mask(request))
+    output, found_lse = arguments.forward()
+    lse = found_lse if lse is None else lse
+    if isinstance(arguments, DotArguments):
+        grads = arguments.backward(output, lse, d_out, d_lse, d_entropy)
+    else:
+        grads = arguments.backward(output, lse, d_out, d_lse)
+    return _by_input(request, arguments, grads)
+
+
+def _bias_gradient_bytes(request: Request, shares: int) -> int:
+    """Bytes of the gradient of a bias: as large as the bias, or one vector per head and share along its diagonals."""
+    B, h, L, S = request.sizes
+    if isinstance(request.bias, Tensor):
+        return 4 * request.bias.numel() if request.bias.requires_grad else 0
+    return 4 * shares * B * h * (L + S) if request.bias is not None and any(p.requires_grad for p in request.bias.parameters()) else 0
 
 
 def _has_ranges(request: Request) -> bool:
@@ -205,6 +288,8 @@ class _Autograd(torch.autograd.Function):
     def forward(ctx: Any, request: Request, arguments: Arguments, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
         output, lse = arguments.forward()
         ctx.save_for_backward(*tensors, output, lse)
+        if getattr(arguments, "sparse", 0):
+            ctx.mark_non_differentiable(lse)
         ctx.request, ctx.arguments = request, arguments
         ctx.set_materialize_grads(False)
         return output, lse
@@ -212,14 +297,23 @@ class _Autograd(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         *tensors, output, lse = ctx.saved_tensors
-        if not torch.is_grad_enabled():
-            return (None, None, *_gradients(ctx.arguments, output, lse, grad_out, grad_lse))
-        indices = ctx.arguments.input_indices(ctx.request)
-        inputs: list[Tensor | None] = [None] * len(ctx.request.inputs())
-        for index, tensor in zip(indices, tensors, strict=True):
-            inputs[index] = tensor
-        grads = differentiate_twice(ctx.request, inputs, output.new_empty(0), grad_out, grad_lse, None)
-        return (None, None, *(grads[index] for index in indices))
+        if torch.is_grad_enabled():  # create_graph: the gradient will be differentiated again
+            gradients = partial(_differentiable, ctx, tensors)
+        else:
+            gradients = partial(_gradients, ctx.arguments, output, lse)
+        if batched_gradient(grad_out) or batched_gradient(grad_lse):
+            return (None, None, *one_by_one(gradients, (grad_out, grad_lse)))
+        return (None, None, *gradients(grad_out, grad_lse))
+
+
+def _differentiable(ctx: Any, tensors: list[Tensor | None], grad_out: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+    """As `_gradients`, and differentiable."""
+    indices = ctx.arguments.input_indices(ctx.request)
+    inputs: list[Tensor | None] = [None] * len(ctx.request.inputs())
+    for index, tensor in zip(indices, tensors, strict=True):
+        inputs[index] = tensor
+    grads = differentiable_gradients(ctx.request, inputs, grad_out, grad_lse)
+    return tuple(grads[index] for index in indices)
 
 
 __all__ = ["PAIR_SCORES", "Native", "arguments_of"]

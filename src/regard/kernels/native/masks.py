@@ -10,13 +10,22 @@ from torch import Tensor
 
 from ...masks import MAX_SPANS, Mask
 
+RULE_BYTES = 1 << 26  # the largest pattern evaluated from a rule; larger ones are computed tile by tile
+
 
 def pattern_bytes(mask: Mask, L: int, S: int) -> int:
     """Bytes of the pattern to be built from `&`, `|` and `~` of patterns; 0 where one is read in place, or none is as large."""
-    if mask.pattern(L) is not None or _largest_pattern(mask, L) != mask.lead:
-        return 0
     B, h = mask.lead
+    if mask.pattern(L) is not None:
+        return 0
+    if _largest_pattern(mask, L) != mask.lead and not (_evaluates(mask) and B * h * L * S <= RULE_BYTES):
+        return 0
     return B * h * L * S
+
+
+def _evaluates(mask: Mask) -> bool:
+    """Whether a rule is among the mask and its operands."""
+    return mask.evaluates or any(map(_evaluates, mask.operands))
 
 
 def _largest_pattern(mask: Mask, L: int) -> tuple[int, int] | None:
@@ -50,6 +59,8 @@ def kernel_mask(mask: Mask, L: int, S: int, device: torch.device) -> Tensor:
     readable = mask.spans(L, S, device=device)
     if readable is None:
         readable = mask.pattern(L)
+    if readable is None and _evaluates(mask):
+        readable = mask.remember(("pattern", L, S, device), lambda: mask.dense(L, S, device=device))
     if readable is None:
         readable = mask.dense(L, S, device=device)
     return readable.to(device)

@@ -50,7 +50,8 @@ def attention_operator(kind: type[Arguments], name: str) -> Any:
 
     @backward_operator.register_fake
     def _(grad_out: Tensor, grad_lse: Tensor | None, output: Tensor, lse: Tensor, *values: Field) -> tuple[Tensor, ...]:
-        return tuple(_like(values[i], output, same_strides=i < 3) for i in range(count))
+        wanted = kind(*values).wanted()  # type: ignore[arg-type]
+        return tuple(_like(values[i] if wanted[i] else None, output, same_strides=i < 3) for i in range(count))
 
     def save(ctx: Any, inputs: tuple[Field, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.numbers = inputs[count + 1 :]
@@ -61,7 +62,8 @@ def attention_operator(kind: type[Arguments], name: str) -> Any:
         output, lse, *tensors = ctx.saved_tensors
         grad_out = torch.zeros_like(output) if grad_out is None else grad_out
         grads = backward_operator(grad_out, grad_lse, output, lse, *tensors, *ctx.numbers)
-        kept = (None if x is None else grad for grad, x in zip(grads, tensors[:count], strict=True))
+        wanted = kind(*tensors, *ctx.numbers).wanted()
+        kept = (grad if want else None for grad, want in zip(grads, wanted, strict=True))
         return (*kept, None, *(None for _ in ctx.numbers))
 
     operator.register_autograd(differentiate, setup_context=save)

@@ -46,25 +46,26 @@ class AdditiveArguments:
 
     def record(self) -> ScoreRecord:
         """The arguments as C++ reads them."""
-        return score_record(self.query, self.key, self.value, sinks=self.sinks, mask=self.mask, beta=self.beta)
+        return score_record(self.query, self.key, self.value, sinks=self.sinks, vector=self.vector, mask=self.mask, beta=self.beta)
 
     def forward(self) -> tuple[Tensor, Tensor]:
         """Output (B, h, L, dv) and lse (B, h, L)."""
-        record, vector = self.record(), self._wide_vector()
+        record = self.record()
         output, lse = empty_results(self.query, self.value)
-        compiled.additive_forward(record.scores, vector.data_ptr(), view(output), lse.data_ptr(), torch.get_num_threads())
+        compiled.additive_forward(record.scores, view(output), lse.data_ptr(), torch.get_num_threads())
         return output, lse
 
     def backward(self, output: Tensor, lse: Tensor, grad_out: Tensor, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         """Gradients of the differentiable tensors; None for those that are None."""
-        record, vector = self.record(), self._wide_vector()
+        record = self.record()
         backward = BackwardPass(self.query, self.key, self.value, output, lse, grad_out, grad_lse)
-        grad = torch.empty_like(vector)
-        compiled.additive_backward(record.scores, vector.data_ptr(), backward.record, grad.data_ptr(), torch.get_num_threads())
+        grad = torch.empty(self.vector.shape, dtype=torch.float32)
+        compiled.additive_backward(record.scores, backward.record, grad.data_ptr(), torch.get_num_threads())
         return (*backward.grads, grad.to(self.vector.dtype), backward.grad_sinks(self.sinks, record.sinks))
 
-    def _wide_vector(self) -> Tensor:
-        return self.vector.detach().float().contiguous()
+    def wanted(self) -> tuple[bool, ...]:
+        """Which of the differentiable tensors `backward` returns a gradient of."""
+        return True, True, True, True, self.sinks is not None
 
 
 @dataclass(eq=False, slots=True)
@@ -106,6 +107,10 @@ class GaussianArguments:
         backward = BackwardPass(self.query, self.key, self.value, output, lse, grad_out, grad_lse)
         compiled.gaussian_backward(record.scores, backward.record, torch.get_num_threads())
         return (*backward.grads, backward.grad_sinks(self.sinks, record.sinks))
+
+    def wanted(self) -> tuple[bool, ...]:
+        """Which of the differentiable tensors `backward` returns a gradient of."""
+        return True, True, True, self.sinks is not None
 
 
 __all__ = ["AdditiveArguments", "GaussianArguments"]

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from ...readings import Reading, Shape
 from ..request import Request
-from .dot import score_part
+from .dot import SPARSE_CHOICES, score_part
 from .extension import compiled
 
 
 class Pass:
     """Collects the outputs of one pass, then runs it. Implements `regard.readings.CompiledPass`."""
 
-    def __init__(self, request: Request, lse: Tensor, mask: Tensor | None) -> None:
+    def __init__(self, request: Request, lse: Tensor | None, mask: Tensor | None, index: Tensor | None) -> None:
         self.shape: Shape = request.reading_shape()
         self.row_shift = request.row_shift
         self._scores = score_part(request, mask)
@@ -31,7 +31,10 @@ class Pass:
         self._received: Tensor | None = None
         # Determined by the shape alone, so that results do not depend on the number of threads.
         self.shares = max(1, min(-(-16 // (self.shape.B * self.shape.h)), -(-self.shape.L // 64)))
-        self.outputs = compiled.Read(self._scores.scores, self.address(lse.contiguous()), self.shares)
+        self.outputs = compiled.Read(self._scores.scores, 0 if lse is None else self.address(lse.contiguous()), self.shares)
+        self.outputs.choice = compiled.Choice(SPARSE_CHOICES.get(type(request.choice), 0))
+        if index is not None:
+            self.outputs.choice, self.outputs.picked = compiled.Choice.picked, self.address(index.contiguous())
 
     def address(self, x: Tensor) -> int:
         self._alive.append(x)
@@ -61,9 +64,14 @@ class Pass:
 
 
 @torch.no_grad()
-def read(request: Request, lse: Tensor, mask: Tensor | None) -> tuple[dict[str, Any], tuple[Reading, ...]]:
-    """The results of one compiled pass, by name; and the readings it does not support: custom ones, or a second of a kind."""
-    run = Pass(request, lse, mask)
+def read(
+    request: Request, lse: Tensor | None, mask: Tensor | None, index: Tensor | None = None
+) -> tuple[dict[str, Any], tuple[Reading, ...]]:
+    """The results of one compiled pass, by name; and the readings it does not support: custom ones, or a second of a kind.
+
+    lse (B, h, L): of the softmax, or the thresholds of a sparse choice; index (B, h, L): the keys that Argmax picked.
+    """
+    run = Pass(request, lse, mask, index)
     finish: dict[str, Callable[[], Any]] = {}
     unsupported: list[Reading] = []
     for reading in request.readings:

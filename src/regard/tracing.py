@@ -1,0 +1,44 @@
+"""Whether torch is recording or transforming a computation, so that the numbers in a tensor cannot be read and C++ cannot be called."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+
+def transform(x: Tensor) -> str | None:
+    """What must see every torch operation on x, in words; None for an ordinary tensor. Graphs of torch.compile are `compiling`.
+
+    >>> transform(torch.zeros(2)) is None
+    True
+    >>> transform(torch.zeros(2, device="meta"))
+    'a meta tensor'
+    """
+    if torch.compiler.is_compiling():
+        return None
+    if torch._C._are_functorch_transforms_active():
+        return "a torch.func transform"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation"
+    if x.device.type == "meta":
+        return "a meta tensor"
+    return "a fake tensor" if type(x) is not Tensor and hasattr(x, "fake_mode") else None
+
+
+def compiling() -> bool:
+    """Whether a graph of torch.compile or torch.export is being recorded."""
+    return bool(torch.compiler.is_compiling())
+
+
+def readable(x: Tensor) -> bool:
+    """Whether Python may read the numbers of x."""
+    return not compiling() and transform(x) is None
+
+
+def batched_gradient(x: Tensor | None) -> bool:
+    """Whether x is many gradients at once, as `torch.autograd.grad(is_grads_batched=True)` passes them to a backward."""
+    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
+
+
+__all__ = ["batched_gradient", "compiling", "readable", "transform"]
