@@ -5,6 +5,18 @@ import enum
 class Type(enum.Enum):
     float32 = 0
     bfloat16 = 1
+    float16 = 2
+
+class Choice(enum.Enum):
+    softmax = 0
+    sparsemax = 1
+    entmax15 = 2
+    picked = 3
+
+class ScoreKind(enum.Enum):
+    dot = 0
+    additive = 1
+    gaussian = 2
 
 class View:
     def __init__(self, address: int, batch: int, head: int, row: int, column: int) -> None: ...
@@ -30,9 +42,14 @@ class Scores:
         key: View,
         value: View,
         key_bias: View | None,
+        bias: View | None,
+        bias_type: Type,
         spans: Spans | None,
         pattern: Pattern | None,
         sinks: int,
+        betas: int,
+        kind: ScoreKind,
+        vector: int,
         scale: float,
         cap: float,
         beta: float,
@@ -46,6 +63,8 @@ class Backward:
     ) -> None: ...
 
 class Read:
+    choice: Choice
+    picked: int
     entropy: int
     mass: int
     max_logit: int
@@ -81,11 +100,48 @@ def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...
 def force_instruction_set(name: str | None) -> None: ...
 def dot_forward(scores: Scores, out: View, lse: int, threads: int) -> None: ...
-def dot_backward(scores: Scores, backward: Backward, grad_key_bias: int, threads: int) -> None: ...
-def additive_forward(scores: Scores, vector: int, out: View, lse: int, threads: int) -> None: ...
-def additive_backward(scores: Scores, vector: int, backward: Backward, grad_vector: int, threads: int) -> None: ...
+def single_query(
+    type: Type,
+    query: int,
+    query_sizes: tuple[int, ...],
+    query_strides: tuple[int, ...],
+    key: int,
+    key_sizes: tuple[int, ...],
+    key_strides: tuple[int, ...],
+    value: int,
+    value_width: int,
+    value_strides: tuple[int, ...],
+    out: int,
+    scale: float,
+    threads: int,
+) -> None: ...
+def dot_backward(
+    scores: Scores,
+    backward: Backward,
+    grad_key_bias: int,
+    grad_bias: View | None,
+    grad_bias_share: int,
+    grad_betas: int,
+    grad_entropy: int,
+    threads: int,
+) -> None: ...
+def additive_forward(scores: Scores, out: View, lse: int, threads: int) -> None: ...
+def additive_backward(scores: Scores, backward: Backward, grad_vector: int, threads: int) -> None: ...
 def gaussian_forward(scores: Scores, out: View, lse: int, threads: int) -> None: ...
 def gaussian_backward(scores: Scores, backward: Backward, threads: int) -> None: ...
+def sparse_forward(scores: Scores, choice: Choice, out: View, threshold: int, threads: int) -> None: ...
+def sparse_backward(
+    scores: Scores,
+    choice: Choice,
+    row_shares: int,
+    backward: Backward,
+    grad_key_bias: int,
+    grad_bias: View | None,
+    grad_bias_share: int,
+    grad_betas: int,
+    grad_entropy: int,
+    threads: int,
+) -> None: ...
 def pick(scores: Scores, uniform: int, index: int, threads: int) -> None: ...
 def read(arguments: Read, threads: int) -> None: ...
 def limits(what: Limit, repeats: int, threads: int, data: int, floats: int) -> float: ...

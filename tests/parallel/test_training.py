@@ -87,7 +87,7 @@ def write(folder: Path, task: str, *, accumulate: int, steps: int = STEPS, **opt
 
 def log(run: Path) -> list[dict]:
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key not in ("time", "samples")} for row in rows]
+    return [{key: value for key, value in row.items() if key not in ("time", "samples", "crc32")} for row in rows]
 
 
 def same(one: Path, other: Path, step: int = STEPS) -> None:

@@ -15,7 +15,8 @@ from torch import Tensor
 from ..attention import Attended, Plan
 from ..biases import Bias
 from ..choices import Softmax
-from ..kernels.request import DEFAULTS, AttentionOptions, Request, accumulator, check_bias, check_readings, check_score, with_options
+from ..kernels.named_parts import CHOICES, SCORES, check_score, named_part
+from ..kernels.request import DEFAULTS, AttentionOptions, Request, accumulator, check_bias, check_readings, with_options
 from ..masks import Mask
 from ..readings import Reading
 from ..scores import Lowered, Prepared, Score
@@ -89,6 +90,8 @@ def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObs
     for reading in readings:
         if type(reading).merge is Reading.merge:  # every rank says so, before any waits for another
             raise TypeError(f"{type(reading).__name__} does not define merge(a, b), by which the ranks' states are joined")
+        if getattr(reading, "grad", False):
+            raise TypeError(f"{reading!r} has a gradient, which is not computed across ranks; read it with grad=False")
     ring = make_ring(query, key, value, **options)
     output, lse = run(ring)
     results = read(ring, readings, lse.detach()) if readings else {}
@@ -126,6 +129,8 @@ def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingO
     """Validate this rank's call, compare it with the other ranks' calls, and build the ring."""
     arguments: dict[str, Any] = {**RING_DEFAULTS, **options}
     score, mask, bias, choice = arguments["score"], arguments["mask"], arguments["bias"], arguments["choice"]
+    score, choice = named_part(score, "score", SCORES), named_part(choice, "choice", CHOICES)
+    arguments |= {"score": score, "choice": choice}
     check_score(score)
     if type(choice) is not Softmax:
         raise ValueError(
@@ -142,8 +147,9 @@ def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingO
     queries, keys = check_calls(exchange, request, mask, valid_bias, arguments["readings"], arguments["layout"], check=arguments["check"])
     B, h, n, _ = request.sizes
     if mask is not None:
+        mask = mask.aligned((B, h) if request.axes is None else request.axes)
         mask.check(B, h, queries.length, keys.length)
-    return Ring(request, mask, check_bias(bias, B, h, n, keys.length), queries, keys, exchange)
+    return Ring(request, mask, check_bias(bias, request.axes, B, h, n, keys.length), queries, keys, exchange)
 
 
 class _LoweredKeyByKey(Score):

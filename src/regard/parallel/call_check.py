@@ -63,7 +63,7 @@ def _call_numbers(request: Request, mask: Mask | None, bias: Tensor | Bias | Non
     inputs = (request.query, request.key, request.value, request.key_bias, bias if isinstance(bias, Tensor) else None)
     gradients = "".join(str(int(x is not None and x.requires_grad)) for x in inputs) if request.needs_grad else "none"
     score = f"{request.score is None} {request.scale} {request.cap} {request.key_bias is not None}"
-    bias_text = _module_text(bias) if not isinstance(bias, Tensor) else f"{bias.shape[0]} {bias.shape[1]} {bias.shape[3]}"
+    bias_text = _module_text(bias) if not isinstance(bias, Tensor) else f"{tuple(bias.shape[:-2])} {bias.shape[-1:]}"
     return [
         L, S, B, h, request.key.shape[1], request.query.shape[3], request.key.shape[3], request.value.shape[3],
         _DTYPES.index(request.query.dtype), _KINDS.index(kind), _number(gradients), 0 if mask is None else fingerprint(mask),

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ..biases import Bias
+from ..kernels.axes import tile_slice
 from ..kernels.request import Input, Request, accumulator
-from ..kernels.tiles import tile_slice
 from ..masks import Mask
 from . import block
 from .exchange import Exchange, Posted
