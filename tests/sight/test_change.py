@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.models import Gpt, GptConfig
 from regard.sight import change, label_heads, watch
-from regard.sight.labels import LABELS, repeated_tokens
+from regard.sight.labels import LABELS, Labels, labels_on_text, repeated_tokens
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
 transformers.logging.set_verbosity_error()
@@ -235,3 +235,25 @@ def test_labels_are_copied_to_a_sighting() -> None:
     assert marked[1].labels == labels.of(1)
     assert marked.head(1, 2).labels == labels.of(1)[2]
     assert seen[1].labels is None
+
+
+def test_the_labels_of_one_text_are_computed_from_its_weights() -> None:
+    tokens = list("abcab")
+    previous = torch.zeros(5, 5)
+    previous[0, 0] = 1
+    previous[range(1, 5), range(4)] = 1
+    induction = torch.zeros(5, 5)
+    induction[:, 0] = 1
+    induction[3:] = 0
+    induction[3, 1] = induction[4, 2] = 1  # after the earlier a stands b, after the earlier b stands c
+    labels = labels_on_text(torch.stack([previous, induction]), tokens)
+    assert labels[0] == [("previous token", 1.0)]
+    assert labels[1][0] == ("induction", 1.0)
+    assert "duplicate token" not in dict(labels[1])
+    flat = torch.tril(torch.ones(5, 5)) / torch.arange(1, 6)[:, None]
+    assert dict(labels_on_text(flat[None], tokens)[0])["uniform"] == pytest.approx(1.0)
+
+
+def test_a_pattern_is_named_before_uniform() -> None:
+    scores = {label: [0.0] for label in LABELS} | {"previous token": [0.45], "uniform": [0.6]}
+    assert [name for name, _ in Labels({0: scores}, {0: "attention"}).of(0)[0]] == ["previous token", "uniform"]

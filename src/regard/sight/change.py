@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -17,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from ..kernels.request import Request, accumulator
-from ..masks import Mask, everything, per_head, prefix, window
-from .capture.captured import CapturedAttention
+from ..masks import Mask, dense, everything, per_head, prefix, window
+from .capture.captured import CapturedAttention, GivenWeights, first_query
 from .capture.model_hooks import LayerCall, ModelHooks
 from .effect import Effect, Importance, Outcome, evaluation_mode, outcome, with_progress
+from .patches import AddOutput, Freeze, HeadsCall, OnCall, Patch, ReplaceOutput, ReplacePattern, Source
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,14 @@ class _Edit:
 
     layer: int | str
     heads: tuple[int, ...] | None  # None: all
-    operation: str  # "mute", "temperature", "forget" or "window"
+    operation: str  # "mute", "temperature", "forget", "window", or one of `patches`: "pattern", "output", "add", "freeze", "on"
     value: float = 0.0
+    patch: Patch | None = None
 
     def __str__(self) -> str:
         heads = "all heads" if self.heads is None else f"head {', '.join(map(str, self.heads))}"
-        return f"layer {self.layer} {heads}: {self.operation}" + (f"({self.value:g})" if self.operation != "mute" else "()")
+        arguments = f"({self.value:g})" if self.operation in ("temperature", "forget", "window") else "()"
+        return f"layer {self.layer} {heads}: {self.operation}{arguments}"
 
 
 class Heads:
@@ -73,8 +77,33 @@ class Heads:
             raise ValueError(f"window is {n}; expected a number of positions ≥ 0")
         return self._add("window", n)
 
-    def _add(self, operation: str, value: float = 0.0) -> Heads:
-        self._block.edits.append(_Edit(self._layer, self._heads, operation, float(value)))
+    def replace(self, *, pattern_of: Source | None = None, output_of: Source | None = None) -> Heads:
+        """Replace the heads' weights, or their output, by those of another run of the model or of another head.
+
+        The source is a sighting (its same layer and heads are taken), one recorded attention of it, one head of it (for all selected
+        heads), or a tensor: weights (B, h, L, S) or outputs (B, h, L, dv), which broadcast. Outputs need `watch(model, keep_values=True)`.
+        """
+        if (pattern_of is None) == (output_of is None):
+            raise TypeError("replace takes either pattern_of or output_of")
+        if pattern_of is not None:
+            return self._add("pattern", patch=ReplacePattern(pattern_of))
+        assert output_of is not None
+        return self._add("output", patch=ReplaceOutput(output_of))
+
+    def add(self, output: Tensor) -> Heads:
+        """Add a tensor to the heads' output; it broadcasts to (B, selected heads, L, dv)."""
+        return self._add("add", patch=AddOutput(output))
+
+    def freeze(self) -> Heads:
+        """Keep the heads' output as it was in the last run inside `paused()` (`effect` makes one), whatever is changed before them."""
+        return self._add("freeze", patch=Freeze())
+
+    def on(self, function: Callable[[HeadsCall], Tensor | None]) -> Heads:
+        """Call a function with each attention of these heads, a `HeadsCall`; it may return a new output (B, n, L, dv)."""
+        return self._add("on", patch=OnCall(function))
+
+    def _add(self, operation: str, value: float = 0.0, patch: Patch | None = None) -> Heads:
+        self._block.edits.append(_Edit(self._layer, self._heads, operation, float(value), patch))
         return self
 
 
@@ -107,6 +136,10 @@ class change(ModelHooks):
         if kind is None and self._layers and (unknown := self._unapplied()):
             warnings.warn(f"changed layers that never ran: {unknown}; the model ran layers {self._known_layers()}", stacklevel=2)
 
+    def __repr__(self) -> str:
+        edits = "; ".join(map(str, self.edits[:5])) + (f"; {len(self.edits) - 5} more" if len(self.edits) > 5 else "")
+        return f"change({edits or 'nothing changed yet'})"
+
     def layer(self, layer: int | str) -> Heads:
         """Select a layer by its index or its module's name: all of its heads, unless `.head(i)` follows."""
         return Heads(self, layer)
@@ -126,10 +159,12 @@ class change(ModelHooks):
 
     def alter(self, captured: CapturedAttention, call: LayerCall) -> None:
         self._head_counts[call.layer] = captured.request.query.shape[1]
-        if self._paused:
-            return
         for edit in self.edits:
             if edit.layer in (call.layer, call.name):
+                if self._paused:
+                    if isinstance(edit.patch, Freeze):
+                        captured.output_listeners.append(partial(edit.patch.remember, call))
+                    continue
                 self._applied.add(edit.layer)
                 _apply(edit, captured, call)
 
@@ -178,18 +213,33 @@ def _apply(edit: _Edit, captured: CapturedAttention, call: LayerCall) -> None:
     heads = range(h) if edit.heads is None else edit.heads
     if any(not 0 <= head < h for head in heads):
         raise IndexError(f"{edit}: layer {call.layer} ({call.name}) has heads 0 … {h - 1}")
+    if edit.patch is not None:
+        captured.output_edits.append(partial(edit.patch.apply, captured, call, list(heads)))
+        return
     if edit.operation == "mute":
         muted = torch.zeros(h, dtype=torch.bool, device=request.query.device) if captured.muted is None else captured.muted.clone()
         muted[list(heads)] = True
         captured.muted = muted
         return
+    if edit.operation == "temperature" and isinstance(request.choice, GivenWeights):
+        raise ValueError(f"{edit}: layer {call.layer} ({call.name}) makes its weights without a softmax, which has no temperature")
     captured.altered = True
     if edit.operation == "temperature":
         captured.request = _with_temperature(request, list(heads), edit.value)
         return
-    visible: Mask = ~prefix(int(edit.value)) if edit.operation == "forget" else window(int(edit.value), int(edit.value))
+    visible = ~prefix(int(edit.value)) if edit.operation == "forget" else _window(captured, int(edit.value))
     by_head = visible if edit.heads is None else per_head([visible if head in heads else everything() for head in range(h)])
     captured.request = dataclasses.replace(request, mask=by_head if request.mask is None else request.mask & by_head)
+
+
+def _window(captured: CapturedAttention, n: int) -> Mask:
+    """Return the mask of the keys at most n positions from the query, whose position a static cache does not put at the end."""
+    _, _, L, S = captured.request.sizes
+    first, device = first_query(captured), captured.request.query.device
+    if first == S - L:
+        return window(n, n)
+    offset = torch.arange(S, device=device) - (torch.arange(L, device=device) + first).unsqueeze(-1)
+    return dense(offset.abs() <= n)
 
 
 def _with_temperature(request: Request, heads: list[int], temperature: float) -> Request:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..files import write_text
+from ..html_table import html_table
 from ..terminal import table
-from .summary import head_numbers
+from .summary import finite, head_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .sighting import Seen, Sighting
 
+_SHOWN = 18  # rows of the printed table, which should fit a screen
 _COLUMNS = ("entropy", "heaviest", "sink", "distance")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """One row per layer, call and head: the readings of the first sighting (`_a`), of the second (`_b`), and the distance of their weights.
 
@@ -39,21 +44,45 @@ class Comparison:
 
         return difference(self, layer, head, **options)
 
+    def save(self, path: str | Path, layer: int | None = None, head: int | None = None, **options: Any) -> Path:
+        """Write the figure as .svg, .pdf or .png (arguments as for `figure`), or all rows as .json."""
+        path = Path(path)
+        if path.suffix.lower() == ".json":
+            rows = [{name: finite(x) if isinstance(x, float) else x for name, x in row.items()} for row in self.rows]
+            return write_text(path, json.dumps(rows, indent=1, allow_nan=False) + "\n")
+        from ..plotting import figure_file, save_figure
+
+        figure_file(path)
+        return save_figure(self.figure(layer, head, **options), path)
+
     def to_pandas(self) -> Any:
         """Return the rows as a DataFrame."""
         import pandas
 
         return pandas.DataFrame(self.rows)
 
+    def __repr__(self) -> str:
+        row = self.largest(1)[0]
+        apart = "" if row["apart"] is None else f", apart {row['apart']:.3f}"
+        return f"Comparison({len(self.rows)} heads; most different: layer {row['layer']}, head {row['head']}{apart})"
+
     def __str__(self) -> str:
+        rest = len(self.rows) - _SHOWN
+        return table(self._texts()) + (f"\n… {rest:,} more heads; .rows or .to_pandas() has all" if rest > 0 else "")
+
+    def _repr_html_(self) -> str:
+        note = "a: first sighting, b: second; apart: total variation distance of the weights, 0 equal, 1 disjoint"
+        return html_table(self._texts(), title="heads that differ most", note=note, rest=max(len(self.rows) - _SHOWN, 0))
+
+    def _texts(self) -> list[list[str]]:
         header = ["layer.head", *(f"{name} a → b" for name in _COLUMNS), "apart"]
         body = [
             [f"{row['layer']}.{row['head']}"]
             + [f"{row[name + '_a']:.2f} → {row[name + '_b']:.2f}" if name + "_a" in row else "" for name in _COLUMNS]
             + ["" if row["apart"] is None else f"{row['apart']:.3f}"]
-            for row in self.largest(20)
+            for row in self.largest(_SHOWN)
         ]
-        return table([header, *body])
+        return [header, *body]
 
 
 def compare(first: Sighting, second: Sighting) -> Comparison:

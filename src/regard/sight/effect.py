@@ -5,6 +5,7 @@ Axes: B batch, L tokens, D width, V vocabulary.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..html_table import html_table
 from ..terminal import table
 
 _T = TypeVar("_T")
+_SHOWN = 18  # rows of the printed table, which should fit a screen
 
 
 class Outcome(NamedTuple):
@@ -26,7 +29,7 @@ class Outcome(NamedTuple):
     hidden: Tensor | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Effect:
     """The difference between two outputs at each position. Means leave out padding.
 
@@ -66,6 +69,18 @@ class Effect:
     def _without_padding(self, x: Tensor) -> Tensor:
         return x if self.real is None else x[self.real]
 
+    def __repr__(self) -> str:
+        return f"Effect({self})"
+
+    def _repr_html_(self) -> str:
+        rows = [["", "mean", "largest change"]]
+        if self.kl is not None:
+            rows.append(["KL of the next token, nats", f"{self.mean_kl:.4g}", f"{float(self._without_padding(self.kl).max()):.4g}"])
+        if self.cosine is not None:
+            smallest = float(self._without_padding(self.cosine).min())
+            rows.append(["cosine of the hidden state", f"{self.mean_cosine:.4f}", f"{smallest:.4f}"])
+        return html_table(rows, note="" if rows[1:] else str(self))
+
     def __str__(self) -> str:
         parts = []
         if self.kl is not None:
@@ -77,7 +92,7 @@ class Effect:
         return "; ".join(parts) or "the model returned neither logits nor hidden states to compare"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Importance:
     """The effect of muting each head alone, by (layer, head)."""
 
@@ -88,9 +103,25 @@ class Importance:
         rows = [(layer, head, e.mean_kl, e.mean_cosine) for (layer, head), e in self.effects.items()]
         return sorted(rows, key=lambda row: row[3] if row[2] != row[2] else -row[2])
 
+    def _texts(self, count: int | None = None) -> list[list[str]]:
+        rows = [[f"{layer}.{head}", f"{kl:.4g}", f"{cosine:.4f}"] for layer, head, kl, cosine in self.ranked()[:count]]
+        return [["layer.head", "KL", "cosine"], *rows]
+
+    def table(self, count: int | None = None) -> str:
+        """Return the effect of every head as text, or of the `count` most important ones."""
+        return table(self._texts(count))
+
+    def __repr__(self) -> str:
+        ranked = self.ranked()
+        first = f"; most important: layer {ranked[0][0]}, head {ranked[0][1]}" if ranked else ""
+        return f"Importance({len(ranked)} heads{first})"
+
     def __str__(self) -> str:
-        header = [["layer.head", "KL", "cosine"]]
-        return table(header + [[f"{layer}.{head}", f"{kl:.4g}", f"{cosine:.4f}"] for layer, head, kl, cosine in self.ranked()])
+        rest = len(self.effects) - _SHOWN
+        return self.table(_SHOWN) + (f"\n… {rest:,} more heads; print(importance.table()) shows all" if rest > 0 else "")
+
+    def _repr_html_(self) -> str:
+        return html_table(self._texts(_SHOWN), title="effect of muting each head alone", rest=max(len(self.effects) - _SHOWN, 0))
 
 
 @contextmanager
@@ -116,23 +147,58 @@ def outcome(model: nn.Module, inputs: Any) -> Outcome:
         if hook is not None:
             hook.remove()
     if isinstance(output, Tensor):
-        return Outcome(output, hidden[-1]) if hidden else Outcome(None, output)
-    logits = getattr(output, "logits", None)
-    states = getattr(output, "decoder_hidden_states", None) or getattr(output, "hidden_states", None)
-    state = states[-1] if states else getattr(output, "last_hidden_state", None)
-    if state is None and isinstance(output, Sequence) and output and isinstance(output[0], Tensor):
-        state = output[0]
-    return Outcome(logits, state)
+        return Outcome(output, hidden[-1]) if hidden else Outcome(None, _by_position(output))
+    states = _named(output, "decoder_hidden_states") or _named(output, "hidden_states")
+    state = states[-1] if isinstance(states, Sequence) and len(states) else None
+    names = ("last_hidden_state", "token_embeddings", "sentence_embedding", "image_embeds", "text_embeds", "sample")
+    state = next((x for name in names if isinstance(x := _named(output, name), Tensor)), None) if state is None else state
+    logits = next((x for name in ("logits", "logits_per_image") if isinstance(x := _named(output, name), Tensor)), None)
+    if state is None and logits is None:
+        state = next((x for x in _tensors(output) if x.is_floating_point() and x.dim() > 1), None)
+    return Outcome(logits, None if state is None else _by_position(state))
+
+
+def _named(output: Any, name: str) -> Any:
+    """Return a field of a model's output, which may be a dict or an object with attributes; None without one of that name."""
+    return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+
+
+def _tensors(output: Any) -> Iterator[Tensor]:
+    """Iterate over the tensors in nested tuples, lists and dicts."""
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, Mapping | list | tuple):
+        for part in output.values() if isinstance(output, Mapping) else output:
+            yield from _tensors(part)
+
+
+def _by_position(state: Tensor) -> Tensor:
+    """Return an image or feature map (B, C, H, W) as one vector of channels per place, (B, H · W, C); anything else unchanged."""
+    return state.flatten(2).mT if state.dim() == 4 else state
 
 
 def call_model(model: nn.Module, inputs: Any) -> Any:
-    """Call a model with a dict, a tuple, or one argument; transformers models also return their hidden states."""
+    """Call a model with a dict, a tuple, or one argument; transformers models also return their hidden states.
+
+    A model of sentence-transformers takes texts, or the dict that its tokenizer makes of them.
+    """
     options: dict[str, Any] = {}
     if "transformers" in sys.modules and isinstance(model, sys.modules["transformers"].PreTrainedModel):
         options = {"output_hidden_states": True}
+    if type(model).__module__.startswith("sentence_transformers") and hasattr(model, "tokenize"):
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        tokenize: Any = model.tokenize
+        return model(dict(texts) if isinstance(texts, Mapping) else tokenize(list(texts)))
     if isinstance(inputs, Mapping):
-        return model(**{**inputs, **options})
+        return _without_unknown(model, inputs, options)
     return model(*inputs, **options) if isinstance(inputs, tuple | list) else model(inputs, **options)
+
+
+def _without_unknown(model: nn.Module, inputs: Mapping[str, Any], options: dict[str, Any]) -> Any:
+    """Call with keyword arguments, leaving out options that the model's forward does not take."""
+    parameters = inspect.signature(model.forward).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return model(**inputs, **{name: value for name, value in options.items() if takes_any or name in parameters})
 
 
 def with_progress(items: Sequence[_T], description: str, show: bool) -> Iterable[_T]:

@@ -84,12 +84,33 @@ class WeightTile:
         if isinstance(bias, Bias):
             L, S, device = request.query.shape[2], request.key.shape[2], request.query.device
             tiles = [bias.tile(block, self.cols, L, S, device=device) for block in consecutive_ranges(self.rows)]
-            return torch.cat(tiles, 2).detach()
+            return torch.cat(tiles, 2)
         if bias is None:
             return None
-        bias = bias.detach()
         bias = bias if bias.shape[2] == 1 else bias.index_select(2, self.index)
         return bias if bias.shape[3] == 1 else bias[..., self.cols.start : self.cols.stop]
+
+
+def all_weights(request: Request) -> Tensor:
+    """Compute all weights (B, h, L, S) in the dtype of the values; a row without visible keys is zero."""
+    _, h, L, S = request.sizes
+    z = WeightTile(request, range(L), range(S)).scores(slice(None), range(h))
+    if request.sinks is not None:
+        z = torch.cat([z, request.sinks.to(z.dtype).view(1, -1, 1, 1).expand(*z.shape[:3], 1)], -1)
+    choice = request.choice.distribution()
+    p = z.softmax(-1).nan_to_num(0) if isinstance(choice, Softmax) else choice.dense(z)
+    return p[..., :S].to(request.value.dtype)
+
+
+def row_weights(request: Request, rows: range, head: int, batch: int) -> Tensor:
+    """Compute whole rows (l, S) of one head's weights in float64, through which autograd can go back to queries, keys and bias."""
+    z = WeightTile(request, rows, range(request.key.shape[2])).scores(slice(batch, batch + 1), [head])[0, 0]
+    if request.sinks is not None:
+        z = torch.cat([z, request.sinks[head].to(z.dtype).expand(len(rows), 1)], -1)
+    choice = request.choice.distribution()
+    hidden = (z == -math.inf).all(-1, keepdim=True)
+    p = z.masked_fill(hidden, 0).softmax(-1).masked_fill(hidden, 0) if isinstance(choice, Softmax) else choice.dense(z)
+    return p[:, : request.key.shape[2]]
 
 
 def _select(x: Tensor, batch: slice, heads: Tensor) -> Tensor:

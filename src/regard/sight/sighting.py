@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -18,9 +18,11 @@ from torch import Tensor
 from ..kernels.request import Request
 from ..masks import Mask
 from .proof import Proof
-from .recompute import WeightTile
+from .recompute import WeightTile, row_weights
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .comparison import Comparison
     from .labels import Labels
 
@@ -33,15 +35,16 @@ class Missed(NamedTuple):
     advice: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Kept:
     """Queries, keys and lse (log-sum-exp of the scores) of one call, from which any tile of its weights is recomputed exactly."""
 
     spec: Request
     lse: Tensor | None  # (B, h, L)
+    live: Request | None = None  # the request with its autograd graph, if that was kept
 
     @staticmethod
-    def of(spec: Request, lse: Tensor | None) -> Kept:
+    def of(spec: Request, lse: Tensor | None, *, graph: bool = False) -> Kept:
         """Copy a request's tensors, so that a cache written in place does not change them and no larger storage stays in memory."""
 
         def copy(x: Tensor) -> Tensor:
@@ -64,13 +67,16 @@ class Kept:
             uniform=None,
             readings=(),
         )
-        return Kept(request, None if lse is None else lse.detach())
+        return Kept(request, None if lse is None else lse.detach(), dataclasses.replace(spec, readings=()) if graph else None)
 
     @property
     def bytes(self) -> int:
         """Bytes of memory the tensors take."""
         tensors = (self.spec.query, self.spec.key, self.spec.bias, self.lse)
         return sum(x.numel() * x.element_size() for x in tensors if isinstance(x, Tensor))
+
+    def __repr__(self) -> str:
+        return f"Kept(queries {tuple(self.spec.query.shape)}, keys {tuple(self.spec.key.shape)}, {self.bytes / 1e6:.1f} MB)"
 
     @torch.no_grad()
     def tile(self, head: int, rows: range, cols: range, batch: int) -> Tensor:
@@ -81,12 +87,13 @@ class Kept:
         return weights[0, 0].float()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Head:
-    """One head of one call."""
+    """One head of one call: its readings, exact weights and figures. `sighting` is the one it belongs to, for its words."""
 
     seen: Seen
     index: int
+    sighting: Sighting | None = None
 
     @property
     def readings(self) -> dict[str, Any]:
@@ -99,8 +106,11 @@ class Head:
         """(label, score) pairs of this head, strongest first; empty if the sighting has no labels."""
         return (self.seen.labels or {}).get(self.index, [])
 
-    def tile(self, rows: slice = slice(None), cols: slice = slice(None), batch: int = 0) -> Tensor:
-        """Recompute the exact weights (l, s) of some rows and columns from the kept queries, keys and lse."""
+    def tile(self, rows: slice = slice(None), cols: slice = slice(None), batch: int = 0, *, grad: bool = False) -> Tensor:
+        """Recompute the exact weights (l, s) of some rows and columns from the kept queries, keys and lse.
+
+        grad: with the autograd graph that `watch(model, keep_graph=True)` kept, so that they can be differentiated.
+        """
         kept = self.seen.kept
         if kept is None:
             raise ValueError(
@@ -110,7 +120,46 @@ class Head:
         B, _, L, S = kept.spec.sizes
         if not -B <= batch < B:
             raise IndexError(f"batch is {batch}; the sighting holds {B} batch items, 0 … {B - 1}")
-        return kept.tile(self.index, range(L)[_as_slice(rows)], range(S)[_as_slice(cols)], batch % B)
+        row_range, col_range = range(L)[_as_slice(rows)], range(S)[_as_slice(cols)]
+        if grad:
+            return self._differentiable(kept, row_range, batch % B)[:, col_range.start : col_range.stop]
+        return kept.tile(self.index, row_range, col_range, batch % B)
+
+    def _differentiable(self, kept: Kept, rows: range, batch: int) -> Tensor:
+        if kept.live is None:
+            raise ValueError("the weights cannot be differentiated: no graph was kept; watch(model, keep_graph=True) keeps it")
+        return row_weights(kept.live, rows, self.index, batch)
+
+    def figure(self, view: Literal["map", "words", "lines"] = "map", *, batch: int = 0, **options: Any) -> Figure:
+        """Draw this head with its words as a matplotlib figure; the title names the batch item if there are several.
+
+        view     "map": a heat map (`views.figures.pattern`); "words": the text, shaded for every query (`views.word_figures.words`);
+                 "lines": two rows of words joined by lines (`views.word_figures.alignment`)
+        batch    which text of the batch
+        options  of the view: title, columns (1 or 2 of a paper), scale and numbers (map), query (words), least (lines)
+        """
+        from .views.head_figure import head_figure
+
+        return head_figure(self, view, batch=batch, **options)
+
+    def save(self, path: str | Path, view: Literal["map", "words", "lines"] = "map", *, batch: int = 0, **options: Any) -> Path:
+        """Write the figure as .svg, .pdf or .png; arguments as for `figure`."""
+        from ..plotting import figure_file, save_figure
+
+        figure_file(path)  # an unknown file type must fail before anything is drawn
+        return save_figure(self.figure(view, batch=batch, **options), path)
+
+    def __repr__(self) -> str:
+        L, S = len(self.seen.query_pos), len(self.seen.key_pos)
+        labels = "".join(f", {label} {score:.2f}" for label, score in self.labels)
+        return f"Head(layer {self.seen.layer}, head {self.index}, {self.seen.name}, {self.seen.kind}, {L} × {S}{labels})"
+
+    def _repr_png_(self) -> Any:
+        try:
+            figure: Any = self.figure()
+            return figure._repr_png_()
+        except (ImportError, ValueError):  # no matplotlib, or nothing was kept to draw: the text says what it is
+            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +182,8 @@ class Seen:
     kept: Kept | None = None
     labels: dict[int, list[tuple[str, float]]] | None = None
     head_ids: tuple[int, ...] = ()
+    values: Tensor | None = None  # (B, k, S, dv), with keep_values=True
+    output: Tensor | None = None  # (B, h, L, dv): what each head adds up, before the output projection
 
     def __post_init__(self) -> None:
         if not self.head_ids:
@@ -144,11 +195,26 @@ class Seen:
         batch = next((int(x.shape[0]) for x in _tensors(self.readings.values())), 1)
         return batch, self.heads, len(self.query_pos), len(self.key_pos)
 
+    def weights(self, *, limit_bytes: int = 1_000_000_000) -> Tensor:
+        """Return all weights of the recorded heads, (B, h, L, S) float32; raises MemoryError if they take more than `limit_bytes`."""
+        B, h, L, S = self.shape
+        if (size := 4 * B * h * L * S) > limit_bytes:
+            raise MemoryError(
+                f"the weights of layer {self.layer} are {B}×{h}×{L}×{S} and take {size:,} bytes, over limit_bytes={limit_bytes:,}; "
+                "raise the limit, or read a part with .head(i).tile(rows, cols)"
+            )
+        return torch.stack([torch.stack([self.head(i).tile(batch=b) for i in self.head_ids]) for b in range(B)])
+
     def head(self, index: int) -> Head:
         """Return one head, by its index in the model."""
         if index not in self.head_ids:
             raise IndexError(f"head {index} of layer {self.layer} was not recorded; recorded heads: {_number_list(self.head_ids)}")
         return Head(self, index)
+
+    def _repr_html_(self) -> str:
+        from .summary import heads_html
+
+        return heads_html(self)
 
     def __repr__(self) -> str:
         B, h, L, S = self.shape
@@ -220,7 +286,7 @@ class Sighting(Sequence[Seen]):
 
     def head(self, layer: int, head: int, call: int = 0) -> Head:
         """Return one head of one layer: its readings, and `.tile(rows, cols)` for its exact weights."""
-        return self.find(layer, call).head(head)
+        return dataclasses.replace(self.find(layer, call).head(head), sighting=self)
 
     def with_labels(self, labels: Labels) -> Sighting:
         """Return a copy with the labels of `regard.label_heads` on each head."""
@@ -255,7 +321,10 @@ class Sighting(Sequence[Seen]):
         return to_pandas(self, per)
 
     def save(self, path: str | Path, *, kept: bool = True) -> None:
-        """Write .safetensors (all readings; the kept queries and keys too), .json (a summary), .html, .svg, .png or .pdf."""
+        """Write .safetensors (all readings; the kept queries and keys too), .json (a summary), .html, .svg, .png or .pdf.
+
+        A batch becomes as many pages: report.html, report-1.html, report-2.html …
+        """
         from .storage import save
 
         save(self, Path(path), kept=kept)

@@ -37,9 +37,9 @@ def save(sighting: Sighting, path: Path, *, kept: bool = True) -> None:
         text = json.dumps(as_json(sighting), ensure_ascii=False, indent=1, allow_nan=False)
         write_text(path, text + "\n")
     elif ending == ".html":
-        from .views.report import write_html
+        from .views.report import write_reports
 
-        write_html(sighting, path)
+        write_reports(sighting, path)
     elif ending in _PICTURES:
         from .views.figures import write_figure
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..html_table import html_table
 from ..terminal import table
 
 if TYPE_CHECKING:
@@ -37,22 +38,49 @@ def summary(sighting: Sighting) -> list[dict[str, Any]]:
 
 
 def head_numbers(seen: Seen) -> dict[str, Tensor]:
-    """Return each reading as one number per head, (B, h): the mean over queries, or the maximum for max_logit."""
+    """Return each reading as one number per head, (B, h): the mean over queries that see a key, or the maximum for max_logit."""
     numbers: dict[str, Tensor] = {}
     readings = seen.readings
+    seeing = _rows_with_keys(seen)
+
+    def mean(x: Tensor) -> Tensor:
+        return x.mean(-1) if seeing is None else (x * seeing).sum(-1) / seeing.sum(-1).clamp(min=1)
+
     if "entropy" in readings:
-        numbers["entropy"] = readings["entropy"].mean(-1)
+        numbers["entropy"] = mean(readings["entropy"])
     if "sink" in readings:
-        numbers["sink"] = readings["sink"].mean(-1)
+        numbers["sink"] = mean(readings["sink"])
     if "top" in readings:
-        numbers["heaviest"] = readings["top"].weights[..., 0].mean(-1)
+        numbers["heaviest"] = mean(readings["top"].weights[..., 0])
     if "max_logit" in readings:
         numbers["max_logit"] = readings["max_logit"].amax(-1)
     if "distance" in readings:
         numbers["distance"] = mean_distance(readings["distance"])
     if "value_norm" in readings:
-        numbers["value_norm"] = readings["value_norm"].by_query.mean(-1)
+        numbers["value_norm"] = mean(readings["value_norm"].by_query)
     return numbers
+
+
+def _rows_with_keys(seen: Seen) -> Tensor | None:
+    """Return which queries see a key, (B, h, L) or broadcasting to it; None if all do. Padding often sees none, and no mean counts it."""
+    seeing: Tensor | None = None
+    if "max_logit" in seen.readings:
+        seeing = seen.readings["max_logit"] > -math.inf
+    elif "top" in seen.readings:
+        seeing = seen.readings["top"].weights[..., 0] > 0
+    elif seen.mask is not None and (spans := seen.mask.spans(len(seen.query_pos), len(seen.key_pos))) is not None:
+        seeing = (spans[..., 0] < spans[..., 1]).any(-1)
+    return None if seeing is None or bool(seeing.all()) else seeing
+
+
+def heads_html(seen: Seen) -> str:
+    """Return a table of a call's heads with their readings, averaged over the batch, for a notebook."""
+    numbers = {name: value.mean(0) for name, value in head_numbers(seen).items()}
+    rows = [["head", *numbers, "labels"]]
+    for position, head in enumerate(seen.head_ids):
+        labels = ", ".join(f"{label} {score:.2f}" for label, score in (seen.labels or {}).get(head, []))
+        rows.append([str(head), *(f"{float(value[position]):.2f}" for value in numbers.values()), labels])
+    return html_table(rows, title=f"layer {seen.layer}, {seen.name}, {seen.kind}", note=f"proof {seen.proof}")
 
 
 def mean_distance(profile: Any) -> Tensor:
@@ -93,7 +121,7 @@ def _by_query(seen: Seen, pandas: Any) -> Any:
     return frame
 
 
-def describe(sighting: Sighting, max_layers: int = 40) -> str:
+def describe(sighting: Sighting, max_layers: int = 16) -> str:
     """Return a text summary: model and sizes, proof, mean readings of each layer, and what could not be captured."""
     if not len(sighting):
         return f"Sighting of {sighting.model}: no attention recorded yet" + _missed_lines(sighting)
@@ -112,14 +140,16 @@ def describe(sighting: Sighting, max_layers: int = 40) -> str:
         rows.append([str(seen.layer), seen.kind, *cells, seen.name])
     lines.append(table(rows))
     if len(first_calls) > max_layers:
-        lines.append(f"… and {len(first_calls) - max_layers} more layers")
+        lines.append(f"… and {len(first_calls) - max_layers} more layers; .summary() or .to_pandas() has all")
     if kept_bytes := sighting.kept_bytes:
         lines.append(f"queries and keys kept for exact weights: {kept_bytes / 1e6:.1f} MB")
     return "\n".join(lines) + _missed_lines(sighting)
 
 
 def _missed_lines(sighting: Sighting) -> str:
-    return "".join(f"\nNOT CAPTURED: {m.name}, shape {tuple(m.shape)}: {m.advice}" for m in sighting.missed)
+    lines = [f"\nNOT CAPTURED: {m.name}, shape {tuple(m.shape)}: {m.advice}" for m in sighting.missed[:3]]
+    rest = len(sighting.missed) - 3
+    return "".join(lines) + (f"\nNOT CAPTURED: {rest} more; .missed has all" if rest > 0 else "")
 
 
 def finite(x: float) -> float | None:

@@ -17,9 +17,11 @@ from torch import Tensor, nn
 from ..kernels.kernel import Result
 from ..kernels.request import Request, check_readings
 from ..readings import Distance, Entropy, MaxLogit, Pooled, Reading, Received, RowMass, Sink, TopK, ValueNorm
-from .capture.captured import CapturedAttention, execute
+from .capture.captured import CapturedAttention, OwnWeights, execute, first_query
+from .capture.interception import is_recomputed_later
 from .capture.model_hooks import LayerCall, ModelHooks
 from .capture.token_ids import ForwardIds, continues, ids_of_call, token_strings
+from .own_weights import prove_weights, read_weights
 from .proof import Proof, prove
 from .sighting import Kept, Seen, Sighting
 
@@ -45,6 +47,8 @@ class watch(ModelHooks):
     The fast path of nn.TransformerEncoderLayer is off inside the block either way, which may change the last bits of its output.
     proof: "sampled" compares 128 rows per head with the model's output in float64, "full" all rows.
     keep: how many bytes of queries and keys to keep for recomputing exact weights (True: all, False: none).
+    keep_values: also keep the values and every head's output, as `seen[layer].values` and `.output`, within the same bytes.
+    keep_graph: keep the autograd graph of queries and keys, so that `seen.head(l, h).tile(..., grad=True)` can be differentiated.
     tokenizer: a transformers tokenizer that turns ids into tokens; or pass `tokens`, one list per batch item.
 
     >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
@@ -66,6 +70,8 @@ class watch(ModelHooks):
         kernel: str = "auto",
         proof: Literal["sampled", "full"] = "sampled",
         keep: bool | int = KEEP_BYTES,
+        keep_values: bool = False,
+        keep_graph: bool = False,
         tokenizer: Any = None,
         tokens: list[list[str]] | None = None,
     ) -> None:
@@ -78,6 +84,7 @@ class watch(ModelHooks):
         self._selected_heads = None if heads is None else sorted(set(heads))
         self._kernel, self._proof = kernel, proof
         self._bytes_left = int(keep) if not isinstance(keep, bool) else (1 << 62 if keep else 0)
+        self._keep_values, self._keep_graph = keep_values, keep_graph
         self._tokenizer = tokenizer
         self._passes: list[tuple[ForwardIds, int]] = []  # per forward pass: its ids, and how many attentions preceded it
         self._kinds: dict[int, str] = {}
@@ -97,12 +104,21 @@ class watch(ModelHooks):
     def forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._passes.append((ids_of_call(args, kwargs), len(self.sighting)))
 
+    def decoder_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take the tokens that an encoder–decoder made itself, of its labels."""
+        (ids, source), start = self._passes[-1]
+        target = ids_of_call(args, kwargs).ids
+        if target is not None and target is not ids:
+            self._passes[-1] = (ForwardIds(target, ids if source is None else source), start)
+
     def observe(self, captured: CapturedAttention, call: LayerCall) -> Result | None:
         if self._selected_layers is not None and call.layer not in self._selected_layers:
             return None
+        if captured.own is not None and not captured.altered:
+            return self._observe_own(captured, captured.own, call)
         readings = (*self._readings, RowMass())  # the proof needs each row's sum
         request = dataclasses.replace(captured.request, readings=readings, needs_lse=True)
-        if self.uses_regard_kernels and not (captured.output_exists or captured.request.readings):
+        if self.uses_regard_kernels and not (captured.output_exists or captured.request.readings or is_recomputed_later()):
             observed, kernel = execute(request, self._kernel)
             result = dataclasses.replace(observed, readings={})
         else:  # the model's own kernel, then ours on the same inputs for the readings
@@ -111,19 +127,35 @@ class watch(ModelHooks):
                 observed, kernel = execute(dataclasses.replace(request, dropout=0.0), "auto" if self._kernel == "own" else self._kernel)
             kernel = f"{original_kernel}; readings by {kernel}"
         lse = None if observed.lse is None else observed.lse.detach()
-        proof = prove(
-            request, lse=lse, mass=observed.readings[RowMass.name], output=result.output.detach(), kernel=kernel, rows=self._proof
-        )
-        if not proof.holds:
-            problem = "the recorded weights do not reproduce the model's output: the proof does not hold"
-            warnings.warn(f"layer {call.layer} ({call.name}): {problem}: {proof}", stacklevel=2)
-        self._record(captured, call, request, observed, lse, proof)
+        output = captured.without_means(result.output.detach())
+        proof = prove(request, lse=lse, mass=observed.readings[RowMass.name], output=output, kernel=kernel, rows=self._proof)
+        self._record(captured, call, request, observed, lse, proof, result.output)
+        return result
+
+    def _observe_own(self, captured: CapturedAttention, own: OwnWeights, call: LayerCall) -> Result:
+        """Record weights that the model computed itself: they are read as they are."""
+        result, _ = captured.run()
+        request = dataclasses.replace(captured.request, readings=self._readings)
+        with torch.no_grad():
+            observed = read_weights(request, own.weights, own.scores)
+            proof = prove_weights(request, own, result.output.detach(), rows=self._proof)
+        self._record(captured, call, request, observed, observed.lse, proof, result.output)
         return result
 
     def _record(
-        self, captured: CapturedAttention, call: LayerCall, request: Request, observed: Result, lse: Tensor | None, proof: Proof
+        self,
+        captured: CapturedAttention,
+        call: LayerCall,
+        request: Request,
+        observed: Result,
+        lse: Tensor | None,
+        proof: Proof,
+        output: Tensor,
     ) -> None:
         """Append one attention and its readings to the sighting."""
+        if not proof.holds:
+            problem = "the recorded weights do not reproduce the model's output: the proof does not hold"
+            warnings.warn(f"layer {call.layer} ({call.name}): {problem}: {proof}", stacklevel=2)
         B, h, L, S = request.sizes
         head_ids = tuple(range(h)) if self._selected_heads is None else tuple(i for i in self._selected_heads if i < h)
         names = {reading.name for reading in self._readings}
@@ -131,8 +163,7 @@ class watch(ModelHooks):
         if len(head_ids) < h:
             readings = {name: _of_heads(value, head_ids, (B, h)) for name, value in readings.items()}
         kind = self._kind_of_layer(captured, call, request)
-        offset = S - L if captured.query_start is None else captured.query_start - captured.key_start
-        query_start = captured.key_start + (call.step if kind == "cross" else max(offset, 0))
+        query_start = self._query_start(captured, call, request, kind)
         seen = Seen(
             layer=call.layer,
             call=call.call,
@@ -147,10 +178,19 @@ class watch(ModelHooks):
             kept=self._keep(request, lse),
             head_ids=head_ids,
         )
+        seen = dataclasses.replace(seen, **self._values(request, output, list(head_ids)))
         index = len(self.sighting)
         self.sighting._all.append(seen)
         if captured.output_exists:
             captured.error_listeners.append(lambda error: self._add_error(index, error))
+
+    def _query_start(self, captured: CapturedAttention, call: LayerCall, request: Request, kind: str) -> int:
+        """Return the position in the text of the first query. That of cross-attention is the one of the self-attention before it."""
+        if kind == "cross":
+            before = next((seen for seen in reversed(self.sighting._all) if seen.kind == "causal"), None)
+            same_step = before is not None and len(before.query_pos) == request.query.shape[2] and before.call == call.call
+            return before.query_pos.start if before is not None and same_step else captured.key_start + call.step
+        return captured.key_start + (max(first_query(captured), 0) if kind == "causal" else 0)
 
     def _add_error(self, index: int, error: float) -> None:
         """Raise a recorded proof's output error to the error of an output that the layer computed separately, if that is larger."""
@@ -165,12 +205,21 @@ class watch(ModelHooks):
         if size > self._bytes_left:
             return None
         self._bytes_left -= size
-        return Kept.of(request, lse)
+        return Kept.of(request, lse, graph=self._keep_graph)
+
+    def _values(self, request: Request, output: Tensor, heads: list[int]) -> dict[str, Any]:
+        """Copy the values (B, k, S, dv) and the heads' outputs (B, h, L, dv), if they are wanted and fit into the bytes that are left."""
+        size = request.value.numel() * request.value.element_size() + output.numel() * output.element_size()
+        if not self._keep_values or size > self._bytes_left:
+            return {}
+        self._bytes_left -= size
+        return {"values": request.value.detach().clone(), "output": output.detach()[:, heads].clone()}
 
     def _kind_of_layer(self, captured: CapturedAttention, call: LayerCall, request: Request) -> str:
         """Return the kind of a layer, decided by its first call: a later decoding step has one query and often no mask."""
         if call.layer not in self._kinds:
-            has_decoder = any("decoder" in name.lower() for name in self._names.values())
+            parts = ((name, module) for name, module in self.model.named_modules() if not isinstance(module, nn.Linear))
+            has_decoder = any("decoder" in name.lower() for name, _ in parts)  # a Linear of that name makes the logits
             self._kinds[call.layer] = _attention_kind(captured, call.name, request, has_decoder)
         return self._kinds[call.layer]
 
@@ -181,10 +230,13 @@ class watch(ModelHooks):
         starts = [start for _, start in self._passes]
         for ((new_ids, new_source_ids), start), end in zip(self._passes, [*starts[1:], len(self.sighting)], strict=False):
             source_ids = new_source_ids if new_source_ids is not None else source_ids
-            if new_ids is None:
+            kinds = {seen.kind for seen in self.sighting[start:end]}
+            if kinds == {"encoder"} and new_ids is not None:  # as `generate` calls the encoder, before its steps
+                source_ids = new_ids
+            if new_ids is None or kinds == {"encoder"}:
                 continue
-            keys = next((seen.key_pos.stop for seen in self.sighting[start:end] if seen.kind in ("causal", "self")), None)
-            text_ids = torch.cat([text_ids, new_ids], 1) if text_ids is not None and continues(text_ids, new_ids, keys) else new_ids
+            stop = next((seen.query_pos.stop for seen in self.sighting[start:end] if seen.kind in ("causal", "self")), None)
+            text_ids = torch.cat([text_ids, new_ids], 1) if text_ids is not None and continues(text_ids, new_ids, stop) else new_ids
         self.sighting.tokens = None if text_ids is None else token_strings(text_ids, self._tokenizer)
         self.sighting.source_tokens = None if source_ids is None else token_strings(source_ids, self._tokenizer)
 
@@ -197,7 +249,7 @@ def _attention_kind(captured: CapturedAttention, name: str, request: Request, ha
         return "cross"
     # One query and many keys: a decoding step of a generation that began outside the block. Not so with a score of its own (a recurrent
     # decoder that attends to annotations) or a hard choice.
-    one_step = L == 1 and S > 1 and request.score is None and not request.choice.hard
+    one_step = L == 1 and S > 1 and request.score is None and not request.choice.hard and captured.own is None
     if has_causal_mask(request) or captured.query_start is not None or one_step:
         return "causal"
     if captured.cross is None and L != S:

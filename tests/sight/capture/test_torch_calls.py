@@ -76,18 +76,6 @@ def test_sdpa(way: str, causal: bool, kernel: str) -> None:
     assert F.scaled_dot_product_attention is scaled_dot_product_attention
 
 
-@pytest.mark.parametrize("way", ["eager", "three axes"])
-def test_attention_that_cannot_be_captured_is_reported(way: str) -> None:
-    model = nn.Sequential(nn.Linear(16, 16), Plain(way))
-    with watch(model) as seen:
-        model(torch.randn(2, 9, 16))
-        model(torch.randn(2, 9, 16))
-    assert len(seen) == 0
-    assert [(m.name, m.shape[-2:]) for m in seen.missed] == [("1 (Plain)", (9, 9))]
-    assert "scaled_dot_product_attention" in seen.missed[0].advice
-    assert "NOT CAPTURED: 1 (Plain)" in repr(seen)
-
-
 class Flex(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Any:
         from torch.nn.attention.flex_attention import flex_attention

@@ -167,3 +167,14 @@ def test_without_maps_or_fonts_it_says_what_to_do(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(plotting, "_cjk_font", lambda: None)
     with pytest.warns(UserWarning, match="fonts-noto-cjk"):
         figures.pattern(watched(CHINESE), 0, 0)
+
+
+def test_heads_are_numbered_cells_are_square_and_axes_are_named() -> None:
+    seen = watched()
+    figure = figures.heads(seen)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [f"head {i}" for i in seen[0].head_ids]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"layer {s.layer}" for s in seen]
+    assert axes.get_box_aspect() == len(seen) / len(seen[0].head_ids)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("keys", "queries")
+    assert figures.pattern(seen, 1, 2).axes[0].get_aspect() == 1

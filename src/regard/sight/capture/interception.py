@@ -19,6 +19,7 @@ from .captured import CapturedAttention
 
 if TYPE_CHECKING:
     from .model_hooks import ModelHooks
+    from .sparse_positions import Positions
 
 READABLE_CALLS = "torch.nn.functional.scaled_dot_product_attention or regard.attend"
 
@@ -28,6 +29,9 @@ class _ThreadState(threading.local):
         self.blocks: list[ModelHooks] = []  # open blocks, outermost first
         self.handling = 0  # > 0 while a captured attention runs
         self.observed: list[CapturedAttention] | None = None  # see observe_only
+        self.cross: bool | None = None  # whether nn.MultiheadAttention, if it runs, got other keys than queries
+        self.trails = False  # whether a tensor of this forward pass may hold scores or weights, see `trails`
+        self.positions: Positions | None = None  # while a sparse attention runs, see `sparse_positions`
 
 
 thread = _ThreadState()
@@ -53,6 +57,29 @@ def observe_only() -> Iterator[list[CapturedAttention]]:
         thread.observed = before
 
 
+def is_recomputed_later() -> bool:
+    """Return whether torch.utils.checkpoint will run this again in the backward pass, maybe after the block, and compare what was saved."""
+    return torch.is_grad_enabled() and torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
+
+
+@contextmanager
+def describing() -> Iterator[None]:
+    """Within it a call is described as a request, which leaves no trace in the model.
+
+    torch's random state is restored if the model runs its own kernels, and nothing is saved for a backward pass that runs the layer again.
+    """
+    state = None if any(block.uses_regard_kernels for block in thread.blocks) else torch.get_rng_state()
+    try:
+        if is_recomputed_later():
+            with torch.no_grad():
+                yield
+        else:
+            yield
+    finally:
+        if state is not None:
+            torch.set_rng_state(state)
+
+
 def is_watched(module: nn.Module | None = None) -> bool:
     """Return whether an open block of this thread covers the module that runs now (or the given module)."""
     return not thread.handling and any(block.covers(module) for block in thread.blocks)
@@ -74,7 +101,7 @@ def dispatch(captured: CapturedAttention) -> Result:
             result = captured.run().result
         if thread.observed is not None:
             thread.observed.append(captured)
-        return captured.without_muted(result)
+        return captured.with_output_edits(result)
 
 
 _lock = threading.Lock()

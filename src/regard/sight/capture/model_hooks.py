@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -13,10 +15,18 @@ from ...kernels.kernel import Result
 from ..sighting import Missed
 from .captured import CapturedAttention
 from .interception import READABLE_CALLS, install, thread, uninstall
+from .sparse_positions import SPARSE_MODULES, Positions
+from .trails import is_readable
 
 _Self = TypeVar("_Self", bound="ModelHooks")
 _LEAVES = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.Dropout, nn.Identity, nn.Conv1d, nn.Conv2d, nn.GELU, nn.ReLU, nn.SiLU)
-_OWN_SOFTMAX = f"it computes its weights with its own softmax, which cannot be captured; make it call {READABLE_CALLS}"
+_NO_WEIGHTS = (
+    "it is named attention and no weights were found in it: it may be linear or recurrent attention, which has none; else make it call "
+    f"{READABLE_CALLS}"
+)
+_SCRIPT = "it is TorchScript, whose operations cannot be seen; watch the model before torch.jit.script or torch.jit.trace"
+_NAMED_ATTENTION = re.compile(r"(attention|attn|deltanet|retention|timemix(ing)?)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
+_NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate|external|largekernel", re.IGNORECASE)
 _OTHER_THREAD = "it ran in another thread, which this block does not cover; open a block in that thread"
 
 
@@ -43,7 +53,11 @@ class ModelHooks:
             raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
         self.model = model
         self._names = {id(module): name for name, module in model.named_modules()}
-        self._running: list[nn.Module] = []
+        self.running: list[nn.Module] = []
+        self.batch_sizes: list[int | None] = []  # per running module: the first axis of its first argument
+        self._found_before: list[int] = []  # per running module: attentions found before it began
+        self._found = 0
+        self._storages: set[int] | None = None
         self._repeats: dict[str, int] = {}
         self._layers: dict[tuple[str, int], int] = {}
         self._calls: dict[int, int] = {}
@@ -63,11 +77,13 @@ class ModelHooks:
     def forward_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called when a forward pass of the model (or of a part of it that is called directly) begins."""
 
+    def decoder_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Called when a part of the model that is named decoder begins."""
+
     # Opening and closing
 
     def open(self: _Self) -> _Self:
         """Install the hooks and patches; `close` removes them."""
-        from .torch_function_mode import AttentionMode
         from .transformers_calls import regard_attention
 
         if self._thread is not None:
@@ -77,12 +93,12 @@ class ModelHooks:
             install()
             stack.callback(uninstall)
             self._add_hooks(stack)
-            if self.uses_regard_kernels:
+            if self.uses_regard_kernels and not _runs_twice_or_never(self.model):
                 stack.enter_context(regard_attention(self.model))
             stack.enter_context(_without_compilation())
-            stack.enter_context(AttentionMode(self))
             thread.blocks.append(self)
             stack.callback(thread.blocks.remove, self)
+            stack.enter_context(_function_mode())
             self._exit = stack.pop_all()
         return self
 
@@ -95,8 +111,11 @@ class ModelHooks:
         self._thread = None
 
     def _add_hooks(self, stack: ExitStack) -> None:
-        for module in self.model.modules():
-            if isinstance(module, torch.jit.ScriptModule) or (isinstance(module, _LEAVES) and module is not self.model):
+        for name, module in self.model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule):
+                self._report_script(name, module)
+                continue
+            if isinstance(module, _LEAVES) and module is not self.model:
                 continue
             before = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             stack.callback(before.remove)
@@ -107,24 +126,65 @@ class ModelHooks:
         if threading.get_ident() != self._thread:
             self._missed.setdefault("another thread", Missed(type(self.model).__name__, (), _OTHER_THREAD))
             return
-        if not self._running:
+        if not self.running:
             self._repeats.clear()
+            thread.trails = False
             self.forward_begins(args, kwargs)
-        self._running.append(module)
+        elif self._names[id(module)].rpartition(".")[2] == "decoder":
+            self.decoder_begins(args, kwargs)
+        self.running.append(module)
+        shape = _shape(args or tuple(kwargs.values()))
+        self.batch_sizes.append(shape[0] if len(shape) > 1 else None)
+        self._found_before.append(self._found)
+        if thread.positions is None and type(module).__name__ in SPARSE_MODULES:
+            thread.positions = Positions.of(self.running, args, kwargs)
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        if threading.get_ident() == self._thread and self._running and self._running[-1] is module:
-            self._running.pop()
+        if threading.get_ident() != self._thread or module not in self.running:
+            return
+        while self.running[-1] is not module:  # modules that an error left
+            self.running.pop()
+            self.batch_sizes.pop()
+            self._found_before.pop()
+        name = type(module).__name__
+        if thread.positions is not None and name in SPARSE_MODULES:
+            positions, thread.positions = thread.positions, None
+            positions.finish()
+        if self._found_before.pop() == self._found and _NAMED_ATTENTION.search(name) and not _NOT_OVER_TOKENS.search(name):
+            self.report_missed(_shape(args), _NO_WEIGHTS)
+        self.running.pop()
+        self.batch_sizes.pop()
+
+    def _report_script(self, name: str, module: torch.jit.ScriptModule) -> None:
+        """Add a TorchScript module to `missed` if its code holds attention and no module around it is one: nothing in it can be seen."""
+        around = name.rpartition(".")[0]
+        graph = getattr(module, "inlined_graph", None)
+        if (name and f"TorchScript {around}" in self._missed) or graph is None:
+            return
+        code = str(graph)
+        if "scaled_dot_product_attention" in code or (
+            "softmax" in code and any(f"aten::{f}(" in code for f in ("matmul", "bmm", "einsum"))
+        ):
+            label = f"{name} ({type(module).__name__})" if name else type(module).__name__
+            self._missed[f"TorchScript {name}"] = Missed(label, (), _SCRIPT)
+
+    @property
+    def own_storages(self) -> set[int]:
+        """Addresses of the model's parameters and buffers."""
+        if self._storages is None:
+            tensors = (*self.model.parameters(), *self.model.buffers())
+            self._storages = {x.untyped_storage().data_ptr() for x in tensors if is_readable(x)}
+        return self._storages
 
     # The module that runs, and its number
 
     def covers(self, module: nn.Module | None) -> bool:
         """Return whether a call (of this module, if it is known) belongs to this block's model."""
-        return bool(self._running) if module is None else id(module) in self._names
+        return bool(self.running) if module is None else id(module) in self._names
 
     def module_path(self, module: nn.Module | None = None) -> str:
         """Return the name in the model of this module, or of the one that runs."""
-        module = module if module is not None and id(module) in self._names else (self._running[-1] if self._running else None)
+        module = module if module is not None and id(module) in self._names else (self.running[-1] if self.running else None)
         return "" if module is None else self._names.get(id(module), "")
 
     def number_call(self, module: nn.Module | None) -> LayerCall | None:
@@ -132,25 +192,53 @@ class ModelHooks:
         if not self.covers(module):
             return None
         name = self.module_path(module)
+        self._found += 1
         repeat = self._repeats.get(name, 0)
         self._repeats[name] = repeat + 1
-        running = module if module is not None and id(module) in self._names else self._running[-1]
+        running = module if module is not None and id(module) in self._names else self.running[-1]
         step = repeat if getattr(running, "every_step", False) else 0
         layer = self._layers.setdefault((name, repeat - step), len(self._layers))
         call = self._calls.get(layer, 0)
         self._calls[layer] = call + 1
         return LayerCall(layer, call, name, step)
 
-    def report_missed(self, shape: tuple[int, ...], advice: str = _OWN_SOFTMAX) -> None:
+    def report_missed(self, shape: tuple[int, ...], advice: str) -> None:
         """Add the running module to `missed`: its attention cannot be captured."""
+        self._found += 1
         name = self.module_path()
-        kind = type(self._running[-1] if self._running else self.model).__name__
+        kind = type(self.running[-1] if self.running else self.model).__name__
         self._missed.setdefault(name, Missed(f"{name} ({kind})" if name else kind, shape, advice))
 
     @property
     def missed(self) -> tuple[Missed, ...]:
         """Attention that ran and could not be captured."""
         return tuple(self._missed.values())
+
+
+def _runs_twice_or_never(model: nn.Module) -> bool:
+    """Return whether layers are recomputed in the backward pass, maybe after the block, or the model has no numbers (meta device).
+
+    Then transformers models keep their own attention function, as with kernel="own".
+    """
+    if any(getattr(module, "gradient_checkpointing", False) and module.training for module in model.modules()):
+        return True
+    return any(x.device.type == "meta" for x in model.parameters())
+
+
+def _shape(args: tuple[Any, ...]) -> tuple[int, ...]:
+    return next((tuple(x.shape) for x in args if isinstance(x, torch.Tensor)), ())
+
+
+@contextmanager
+def _function_mode() -> Iterator[None]:
+    """Enter the torch function mode with the first open block of the thread."""
+    from .torch_function_mode import AttentionMode
+
+    if len(thread.blocks) > 1:
+        yield
+        return
+    with AttentionMode():
+        yield
 
 
 def _without_compilation() -> Any:

@@ -27,7 +27,7 @@ class SplitMask(NamedTuple):
 
     mask: Mask | None = None
     bias: Tensor | None = None
-    uniform_rows: Tensor | None = None  # (…, L, 1) bool: rows that lose their scores to rounding, so that all keys weigh the same
+    uniform_rows: Tensor | None = None  # (…, L, 1) bool: rows that hide every key and lose their scores to rounding: all weigh the same
 
 
 def sdpa_request(
@@ -44,12 +44,9 @@ def sdpa_request(
     """Build the request of a softmax over scaled dot products."""
     choice = Softmax() if sinks is None else Softmax(sinks=sinks)
     mask, bias, uniform_rows = split
-    if uniform_rows is not None and sinks is not None:  # the mask is not added to the sink, which takes all the weight
+    if uniform_rows is not None:  # rows of padding: recorded as rows without keys; `CapturedAttention.uniform_rows` restores their output
         visible = dense((~uniform_rows).expand(*uniform_rows.shape[:-1], key.shape[-2]))
         mask = visible if mask is None else mask & visible
-    elif uniform_rows is not None:
-        query = query.masked_fill(uniform_rows, 0.0)
-        bias = None if bias is None else bias.masked_fill(uniform_rows, 0.0)
     score = ScaledDot(scale, cap)
     return Request.of(query, key, value, score=score, mask=mask, bias=bias, choice=choice, dropout=dropout, needs_lse=True)
 
@@ -104,13 +101,11 @@ def _split(attn_mask: Tensor, L: int, S: int, lowest: float) -> SplitMask:
 
 
 def _as_mask(visible: Tensor, L: int, S: int) -> Mask | None:
-    """Return a boolean tensor (…, L|1, S|1) as a mask, None if all keys are visible; one row for all queries is padding."""
+    """Return a boolean tensor (…, L|1, S|1) as a mask, None if all keys are visible; one row for all queries and heads is padding."""
     if bool(visible.all()):
         return None
-    visible = visible.expand(*visible.shape[:-1], S)
-    if visible.shape[-2] == 1 and L != 1:
-        rows = visible.reshape(-1, 1, 1, S) if visible.dim() < 4 else visible
+    if visible.shape[-2] == 1 and visible.dim() in (2, 4):
+        rows = visible if visible.dim() == 4 else visible[None, None]
         if rows.shape[1] == 1 or rows.stride(1) == 0 or bool((rows == rows[:, :1]).all()):
-            return padding(rows[:, 0, 0])
-        visible = visible.expand(*visible.shape[:-2], L, S)
+            return padding(rows[:, 0, 0].expand(-1, S))
     return dense(visible)

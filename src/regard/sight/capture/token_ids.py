@@ -5,10 +5,16 @@ Axes: B batch, L tokens.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from .trails import is_readable
+
+# Arguments of integers, one for each token, that are not tokens.
+_NOT_TOKENS = re.compile(r"^decoder_|mask|position|type|segment|label|cache|length|bbox|index", re.IGNORECASE)
 
 
 class ForwardIds(NamedTuple):
@@ -22,11 +28,12 @@ def ids_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ForwardIds:
     """Return the token ids among the arguments of a model's call."""
 
     def is_ids(x: Any) -> bool:
-        return isinstance(x, Tensor) and x.dim() == 2 and x.dtype in (torch.int64, torch.int32)
+        return isinstance(x, Tensor) and x.dim() == 2 and x.dtype in (torch.int64, torch.int32) and is_readable(x)
 
     input_ids = kwargs.get("input_ids")
     target = kwargs.get("decoder_input_ids")
-    unnamed = [x for x in (*args, *(() if input_ids is not None else kwargs.values())) if is_ids(x)]
+    named = () if input_ids is not None else (x for name, x in kwargs.items() if not _NOT_TOKENS.search(name))
+    unnamed = [x for x in (*args, *named) if is_ids(x)]
     if target is not None:
         return ForwardIds(target, input_ids if is_ids(input_ids) else (unnamed[0] if unnamed else None))
     if is_ids(input_ids):
@@ -34,9 +41,9 @@ def ids_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ForwardIds:
     return ForwardIds(unnamed[0] if unnamed else None, None)
 
 
-def continues(text: Tensor | None, ids: Tensor, keys: int | None) -> bool:
-    """Return whether a forward pass over `ids` that attends to `keys` keys continues `text`, as a decoding step does."""
-    return text is not None and keys == text.shape[1] + ids.shape[1] and text.shape[0] == ids.shape[0]
+def continues(text: Tensor | None, ids: Tensor, stop: int | None) -> bool:
+    """Return whether a forward pass over `ids` whose last query is at position `stop` − 1 continues `text`, as a decoding step does."""
+    return text is not None and stop == text.shape[1] + ids.shape[1] and text.shape[0] == ids.shape[0]
 
 
 def token_strings(ids: Tensor, tokenizer: Any) -> list[list[str]]:

@@ -17,12 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...kernels.kernel import Result
-from ...kernels.request import Request
 from ...masks import causal
-from ..recompute import WeightTile
+from ..recompute import all_weights
 from .captured import CapturedAttention, Execution
-from .interception import dispatch, handling, is_watched, observe_only, replace_attribute, thread
+from .interception import describing, dispatch, handling, is_watched, observe_only, replace_attribute, thread
 from .sdpa_arguments import ABSORBING, SplitMask, sdpa_request, split_mask
+from .trails import UNREADABLE, is_readable
 
 torch_sdpa: Callable[..., Tensor] = F.scaled_dot_product_attention
 torch_multi_head: Callable[..., tuple[Tensor, Tensor | None]] = F.multi_head_attention_forward
@@ -58,20 +58,31 @@ def _capture_sdpa(
         return torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
     try:
-        split = _split_with_causal(attn_mask, is_causal, query.shape[-2], key.shape[-2])
-        request = sdpa_request(query, key, value, split, scale=scale, dropout=dropout_p)
+        if not is_readable(query, key, value, *(() if attn_mask is None else (attn_mask,))):
+            raise TypeError(UNREADABLE)
+        with describing():
+            split = _split_with_causal(attn_mask, is_causal, query.shape[-2], key.shape[-2])
+            request = sdpa_request(query, key, value, split, scale=scale, dropout=dropout_p)
     except (ValueError, TypeError, RuntimeError) as error:  # nested tensors, shapes that torch accepts and regard does not
         for block in thread.blocks:
             if block.covers(None):
-                block.report_missed(tuple(query.shape), f"its call of scaled_dot_product_attention is not supported ({error})")
-        return original()
+                advice = UNREADABLE if str(error) == UNREADABLE else f"its call of scaled_dot_product_attention is not supported ({error})"
+                block.report_missed(_shape(query), advice)
+        with handling():
+            return original()
 
     def run_original() -> Execution:
         output = original()
         return Execution(Result(output.reshape(*request.query.shape[:3], output.shape[-1])), "sdpa")
 
-    output: Tensor = request.restore(dispatch(CapturedAttention(request, run_original)).output)
+    output: Tensor = request.restore(
+        dispatch(CapturedAttention(request, run_original, cross=thread.cross, uniform_rows=split.uniform_rows)).output
+    )
     return output
+
+
+def _shape(x: Tensor) -> tuple[int, ...]:
+    return () if x.is_nested else tuple(x.shape)
 
 
 def _split_with_causal(attn_mask: Tensor | None, is_causal: bool, L: int, S: int) -> SplitMask:
@@ -91,6 +102,14 @@ def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | Non
         return torch_multi_head(*args, **kwargs)
     bound = _MULTI_HEAD_SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()
+    before, thread.cross = thread.cross, bound.arguments["query"] is not bound.arguments["key"]
+    try:
+        return _capture_multi_head(bound, args, kwargs)
+    finally:
+        thread.cross = before
+
+
+def _capture_multi_head(bound: inspect.BoundArguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
     if not bound.arguments["need_weights"]:
         return torch_multi_head(*args, **kwargs)
     with handling():
@@ -98,8 +117,8 @@ def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | Non
     bound.arguments |= {"need_weights": False, "training": False}
     with observe_only() as observed:
         output, _ = torch_multi_head(*bound.args, **bound.kwargs)
-    if any(captured.altered or captured.muted is not None for captured in observed):
-        weights = torch.cat([_all_weights(captured.request) for captured in observed])  # (B, h, L, S)
+    if any(captured.changed for captured in observed):
+        weights = torch.cat([all_weights(captured.request) for captured in observed])  # (B, h, L, S)
         return output, weights.mean(1) if bound.arguments["average_attn_weights"] else weights
     if not (kwargs.get("training", True) and bound.arguments["dropout_p"]):
         error = float((original[0].detach() - output.detach()).abs().max()) if output.numel() else 0.0
@@ -107,9 +126,3 @@ def captured_multi_head(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | Non
             for listener in captured.error_listeners:
                 listener(error)
     return original
-
-
-def _all_weights(request: Request) -> Tensor:
-    """Compute all weights (B, h, L, S), for a caller with need_weights=True."""
-    _, h, L, S = request.sizes
-    return WeightTile(request, range(L), range(S)).scores(slice(None), range(h)).softmax(-1).nan_to_num(0).to(request.query.dtype)

@@ -1,83 +1,85 @@
-"""A torch function mode that captures attention called by a directly imported name, and reports attention that cannot be captured.
+"""A torch function mode that sees every operation of a watched model.
+
+It captures attention called by a directly imported name or as an operator of an exported program (`torch_calls`), hands products,
+softmax and what lies between them to `own_attention`, and reports attention functions that give no weights.
 
 torch switches the mode off inside its own Python functions, which is why `torch_calls` also replaces the names in torch.nn.functional.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from .interception import READABLE_CALLS, thread
+from .contractions import PRODUCTS
+from .interception import READABLE_CALLS, is_watched, thread
+from .own_attention import product, softmax, summed
 from .torch_calls import captured_multi_head, captured_sdpa, torch_multi_head, torch_sdpa
+from .trails import follow
 
-if TYPE_CHECKING:
-    from .model_hooks import ModelHooks
-
-_SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax}
-_PRODUCT = {
-    torch.matmul, torch.bmm, torch.mm, torch.einsum, torch.baddbmm,
-    Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm,
-}  # fmt: skip
-_SOFTMAX_SHAPE = "_regard_softmax"  # the attribute set on a tensor that came out of a softmax
-_opaque: dict[Any, bool] = {}  # functions called so far: is it an attention whose weights are not accessible?
+_SOFTMAX = {"softmax", "_softmax"}
+_names: dict[Any, tuple[str, str]] = {}  # by function: its name, and what is done with it
 
 
 class AttentionMode(TorchFunctionMode):
-    """Captures SDPA and multi-head attention, and reports every other attention that the block's model computes."""
-
-    def __init__(self, block: ModelHooks) -> None:
-        super().__init__()
-        self.block = block
+    """Captures the attention of the models that are watched in this thread, and reports what cannot be captured."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        if thread.handling or not self.block.covers(None):
+        if thread.handling or not is_watched():
             return func(*args, **kwargs)
-        if func is torch_sdpa:
+        name, role = _names.get(func) or _classify(func)
+        if role == "sdpa":
             return captured_sdpa(*args, **kwargs)
-        if func is torch_multi_head:
+        if role == "multi-head":
             return captured_multi_head(*args, **kwargs)
         result = func(*args, **kwargs)
-        if _is_opaque_attention(func):
-            query = next((x for x in args if isinstance(x, Tensor)), None)
-            shape = () if query is None else tuple(query.shape)
-            advice = f"it calls {getattr(func, '__name__', func)}, which gives no weights; make it call {READABLE_CALLS}"
-            self.block.report_missed(shape, advice)
-        elif isinstance(result, Tensor):
-            self._follow_softmax(func, args, kwargs, result)
+        if role == "opaque":
+            _report_opaque(func, args)
+        elif role == "product":
+            if isinstance(result, Tensor):
+                result = product(name, args, kwargs, result)
+        elif role == "softmax":
+            softmax(args, kwargs, result)
+        elif thread.trails:
+            if role == "sum":
+                result = summed(args, kwargs, result)
+            follow(name, func, args, kwargs, result)
+        if thread.positions is not None:
+            thread.positions.follow(name, func, args, kwargs, result)
         return result
 
-    def _follow_softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
-        """Report a softmax that is attention: over the last of four axes, or of two or three if its result enters a matrix product."""
-        if func in _SOFTMAX:
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if dim is None or dim % result.dim() != result.dim() - 1 or result.dim() < 2:
-                return
-            if result.dim() > 3:
-                self.block.report_missed(tuple(result.shape))
-            else:
-                setattr(result, _SOFTMAX_SHAPE, tuple(result.shape))
-            return
-        first = args[0] if args else None
-        if func in _PRODUCT:
-            operands: Any = args[1:] if isinstance(first, str) else args
-            operands = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
-            shapes = [getattr(x, _SOFTMAX_SHAPE) for x in operands if hasattr(x, _SOFTMAX_SHAPE)]
-            if shapes:
-                self.block.report_missed(shapes[0])
-        elif isinstance(first, Tensor) and hasattr(first, _SOFTMAX_SHAPE) and result is not first and result.numel() == first.numel():
-            setattr(result, _SOFTMAX_SHAPE, getattr(first, _SOFTMAX_SHAPE))  # dropout, casts, reshapes
+
+def _classify(func: Any) -> tuple[str, str]:
+    """Return a function's name without an operator's overload, and its role; remembered for the next call."""
+    name = str(getattr(func, "__name__", func))
+    if name == "__get__":  # a property such as x.mT
+        name = str(getattr(getattr(func, "__self__", None), "__name__", name))
+    name = name.split(".")[0]
+    lowercase = name.lower()
+    if func is torch_sdpa or name == "scaled_dot_product_attention":
+        role = "sdpa"
+    elif func is torch_multi_head:
+        role = "multi-head"
+    elif name in PRODUCTS:
+        role = "product"
+    elif name in _SOFTMAX:
+        role = "softmax"
+    elif name == "sum":
+        role = "sum"
+    else:
+        role = "opaque" if "attention" in lowercase or "flash_attn" in lowercase else "other"
+    _names[func] = (name, role)
+    return name, role
 
 
-def _is_opaque_attention(func: Any) -> bool:
-    """Return whether a function's name says attention: flex_attention, operations of flash_attn and xformers, torch's fused ones."""
-    opaque = _opaque.get(func)
-    if opaque is None:
-        name = str(getattr(func, "__name__", func)).lower()
-        opaque = _opaque[func] = "attention" in name or "flash_attn" in name
-    return opaque
+def _report_opaque(func: Any, args: tuple[Any, ...]) -> None:
+    """Report a call whose name says attention: flex_attention, operations of flash_attn and xformers, torch's fused ones."""
+    query = next((x for x in args if isinstance(x, Tensor)), None)
+    shape = () if query is None else tuple(query.shape)
+    advice = f"it calls {getattr(func, '__name__', func)}, which gives no weights; make it call {READABLE_CALLS}"
+    for block in thread.blocks:
+        if block.covers(None):
+            block.report_missed(shape, advice)

@@ -17,14 +17,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ...kernels.kernel import Result
-from ...masks import Mask, causal, everything, padding, window
+from ...kernels.native import single_query
+from ...kernels.request import Request
+from ...kernels.select import execute as run
+from ...kernels.select import intercepted
+from ...masks import Mask, causal, dense, everything, padding, window
+from ...tracing import compiling
+from ..recompute import all_weights
 from .captured import CapturedAttention, Execution, execute
-from .interception import dispatch, is_watched, replace_attribute
+from .interception import describing, dispatch, handling, is_watched, replace_attribute, thread
 from .sdpa_arguments import SplitMask, sdpa_request, split_mask
-from .transformers_masks import MaskRule, mask
+from .trails import UNREADABLE, is_readable
+from .transformers_masks import MaskRule, mask, original_implementation, switched
 
 NAME = "regard"
 _CAPTURED_ELSEWHERE = (NAME, "sdpa")  # by `attention` below and by `torch_calls`
@@ -52,14 +60,53 @@ def attention(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     **kwargs: Any,
-) -> tuple[Tensor, None]:
-    """Run transformers' attention interface on regard's kernels: query (B, h, L, d), key and value (B, k, S, d) → (B, L, h, d)."""
+) -> tuple[Tensor, Tensor | None]:
+    """Run transformers' attention interface on regard's kernels: query (B, h, L, d), key and value (B, k, S, d) → (B, L, h, d).
+
+    With `output_attentions` it also returns the weights (B, h, L, S), as eager attention does.
+    """
+    if compiling():
+        graph_call = _InterfaceCall(
+            module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux
+        )
+        return run(graph_call.request_in_graph()).output.transpose(1, 2).contiguous(), None
+    # A decoding step calls this once per layer, and the model's weights leave little time: no request where the kernel needs none.
+    if (
+        type(attention_mask) is MaskRule
+        and attention_mask.shows_all
+        and softcap is None
+        and s_aux is None
+        and position_bias is None
+        and not dropout
+        and key.shape[2] == attention_mask.length
+        and not thread.blocks
+        and not intercepted()
+        and not _wants_weights(module, kwargs)
+        and (output := single_query(query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling)) is not None
+    ):
+        return output, None
+    is_eager = original_implementation(getattr(module, "config", None)) == "eager"
     call = _InterfaceCall(
-        module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux
-    )
+        module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux,
+        none_is_causal=not is_eager,
+    )  # fmt: skip
     captured = call.capture()
+    if is_eager and isinstance(attention_mask, MaskRule) and s_aux is None:
+        captured.uniform_rows, captured.all_values = "empty", value
     result = dispatch(captured) if is_watched(module) else captured.run().result
-    return result.output.transpose(1, 2).contiguous(), None
+    weights = all_weights(captured.request) if _wants_weights(module, kwargs) else None
+    return result.output.transpose(1, 2).contiguous(), weights
+
+
+def _wants_weights(module: nn.Module, options: dict[str, Any]) -> bool:
+    """Return whether the model was asked for its attentions."""
+    if options.get("output_attentions") or getattr(getattr(module, "config", None), "output_attentions", False):
+        return True
+    try:
+        from transformers.utils.output_capturing import _active_collector
+    except ImportError:
+        return False
+    return any("attention" in name for name in _active_collector.get() or ())
 
 
 @dataclass(eq=False)
@@ -80,6 +127,20 @@ class _InterfaceCall:
     s_aux: Tensor | None
     none_is_causal: bool = True  # whether a causal module masks without attention_mask; False for eager, which reads its mask only
 
+    def request_in_graph(self) -> Request:
+        """Return the call as a request without reading the numbers of its mask, as torch.compile needs."""
+        mask, (S, scale) = self.attention_mask, (self.key.shape[2], self.query.shape[-1] ** -0.5 if self.scaling is None else self.scaling)
+        if mask is None or mask.dim() == 2:
+            split = self._split_mask()
+        else:
+            mask = mask[..., :S]
+            split = SplitMask(dense(mask)) if mask.dtype == torch.bool else SplitMask(bias=mask)
+        if self.position_bias is not None:
+            split = split._replace(bias=self.position_bias if split.bias is None else split.bias + self.position_bias)
+        length = self._key_length(None)
+        key, value = self.key[:, :, :length], self.value[:, :, :length]
+        return sdpa_request(self.query, key, value, split, scale=scale, cap=self.softcap, sinks=self.s_aux, dropout=self.dropout)
+
     def capture(self) -> CapturedAttention:
         """Return the call as a captured attention that runs on regard's kernels."""
         rule = self.attention_mask if isinstance(self.attention_mask, MaskRule) else None
@@ -99,11 +160,15 @@ class _InterfaceCall:
             cross=cross if isinstance(cross, bool) else None,
             query_start=rule.query_start if rule is not None and rule.is_causal else None,
             key_start=0 if rule is None else rule.key_start,
+            uniform_rows=None if self.s_aux is not None else split.uniform_rows,
+            all_values=self.value,
         )
 
     def _split_mask(self) -> SplitMask:
         """Return the mask and bias of a call whose attention_mask is a tensor or None."""
         L, S = self.query.shape[2], self.key.shape[2]
+        if not isinstance(self.attention_mask, Tensor | None):  # a BlockMask of flex_attention
+            return SplitMask(dense(_block_mask(self.attention_mask, self.query.shape[0], self.query.shape[1], L, S, self.query.device)))
         if self.attention_mask is None:
             return SplitMask(self._causal_mask()) if self._unmasked_causal else SplitMask()
         if self.attention_mask.dim() == 2:  # the padding mask of flash kernels: 1 = keep
@@ -130,6 +195,15 @@ class _InterfaceCall:
         return causal() if self.sliding_window is None else causal() & window(self.sliding_window - 1, 0)
 
 
+def _block_mask(mask: Any, B: int, h: int, L: int, S: int, device: torch.device) -> Tensor:
+    """Evaluate the mask function of a BlockMask at every pair of query and key, (B, 1, L, S) or (B, h, L, S) bool."""
+    from torch.nn.attention.flex_attention import create_mask
+
+    by_head = mask.shape[1] > 1
+    visible: Tensor = create_mask(mask.mask_mod, B, h if by_head else 1, L, S, device=device)
+    return visible
+
+
 # While a block is open
 
 
@@ -148,11 +222,34 @@ def _capturing(get_original: Callable[..., Any]) -> Callable[..., Any]:
 
     def get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
         function: Callable[..., Any] = get_original(self, attn_implementation, default)
+        if attn_implementation == NAME and is_watched():
+            return partial(_regard_unless_unreadable, partial(get_original, self, default=default))
         if attn_implementation in _CAPTURED_ELSEWHERE or not is_watched():
             return function
         return partial(_captured_call, function, str(attn_implementation))
 
     return get_interface
+
+
+def _regard_unless_unreadable(
+    get_function: Callable[..., Callable[..., Any]],
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    **options: Any,
+) -> Any:
+    """Call "regard"; or, for tensors without numbers, the model's own attention function."""
+    if is_readable(query, key, value):
+        return attention(module, query, key, value, attention_mask, **options)
+    for block in thread.blocks:
+        if block.covers(module):
+            block.report_missed(tuple(query.shape), UNREADABLE)
+    plain_mask = attention_mask.contents() if isinstance(attention_mask, MaskRule) else attention_mask
+    with handling():
+        original = original_implementation(getattr(module, "config", None)) or "sdpa"
+        return get_function(original)(module, query, key, value, plain_mask, **options)
 
 
 def _captured_call(
@@ -174,12 +271,19 @@ def _captured_call(
 
     if not is_watched(module):
         return original()
+    if not is_readable(query, key, value):
+        for block in thread.blocks:
+            if block.covers(module):
+                block.report_missed(tuple(query.shape), UNREADABLE)
+        with handling():
+            return original()
     optional = {option: kwargs.get(option) for option in ("is_causal", "position_bias", "sliding_window", "softcap", "s_aux")}
     active_dropout = dropout if module.training else 0.0
     call = _InterfaceCall(
         module, query, key, value, attention_mask, active_dropout, scaling, **optional, none_is_causal=name != "eager"
     )  # fmt: skip
-    captured = call.capture()
+    with handling(), describing():
+        captured = call.capture()
     returned: list[Any] = []
 
     def run_original() -> Execution:
@@ -188,13 +292,13 @@ def _captured_call(
 
     captured.run_original = run_original
     result = dispatch(captured)
-    if returned and not captured.altered and captured.muted is None:
+    if returned and not captured.changed:
         return returned[0]
-    return result.output.transpose(1, 2).contiguous(), None
+    weights = all_weights(captured.request) if _wants_weights(module, kwargs) or (returned and returned[0][1] is not None) else None
+    return result.output.transpose(1, 2).contiguous(), weights
 
 
 _lock = threading.Lock()
-_switched: dict[int, tuple[Any, str | None, int]] = {}  # by id: config, its original implementation, number of open blocks
 
 
 @contextmanager
@@ -203,17 +307,17 @@ def regard_attention(model: nn.Module) -> Iterator[None]:
     configs = list(_configs(model))
     with _lock:
         for config in configs:
-            _, original, count = _switched.get(id(config), (config, config._attn_implementation_internal, 0))
-            _switched[id(config)] = (config, original, count + 1)
+            _, original, count = switched.get(id(config), (config, config._attn_implementation_internal, 0))
+            switched[id(config)] = (config, original, count + 1)
             config._attn_implementation_internal = NAME
     try:
         yield
     finally:
         with _lock:
             for config in configs:
-                _, original, count = _switched.pop(id(config))
+                _, original, count = switched.pop(id(config))
                 if count > 1:
-                    _switched[id(config)] = (config, original, count - 1)
+                    switched[id(config)] = (config, original, count - 1)
                 else:
                     config._attn_implementation_internal = original
 

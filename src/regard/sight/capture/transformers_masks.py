@@ -10,15 +10,19 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from ...masks import Mask, causal, dense, documents, everything, padding, window
+from ...tracing import compiling
+from .interception import is_watched
 
 
 class MaskRule(Tensor):
     """A regard mask with the positions of queries and keys, as our mask function passes it to our attention function.
 
     For transformers it is a tensor (B, 1, L, S), without contents, that it passes on. Slicing returns it unchanged (the attention
-    function cuts it to its keys), and arithmetic with it is an error that advises `kernel="own"`.
+    function cuts it to its keys). Any other operation of a model runs on the mask that the model's own attention would have got:
+    boolean, or for eager attention zero and the lowest number.
     """
 
     mask: Mask | None
@@ -26,6 +30,7 @@ class MaskRule(Tensor):
     key_start: int
     length: int  # keys in use; a static cache is longer
     is_causal: bool  # keys after a query's own position are hidden
+    shows_all: bool  # a single query, which sees every key in use
 
     @staticmethod
     def make(
@@ -37,13 +42,18 @@ class MaskRule(Tensor):
         key_start: int,
         length: int,
         is_causal: bool,
+        dtype: torch.dtype = torch.bool,
     ) -> MaskRule:
         """Create a mask of this shape (B, 1, L, S)."""
-        rule: MaskRule = Tensor._make_subclass(MaskRule, torch.zeros((), dtype=torch.bool, device=device).expand(shape))
+        rule: MaskRule = Tensor._make_subclass(MaskRule, torch.zeros((), dtype=dtype, device=device).expand(shape))
         rule.mask, rule.query_start, rule.key_start, rule.length, rule.is_causal = mask, query_start, key_start, length, is_causal
+        rule.shows_all = shape[2] == 1 and (mask is None or mask.tile(range(1), range(length), 1, length) == "all")
         return rule
 
     def __getitem__(self, index: Any) -> MaskRule:
+        return self
+
+    def detach(self) -> MaskRule:  # by gradient checkpointing
         return self
 
     def contiguous(self, *args: Any, **kwargs: Any) -> MaskRule:
@@ -54,17 +64,23 @@ class MaskRule(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name not in _READ_ONLY:
-            raise NotImplementedError(
-                f"this model computes with its attention mask ({name}), which is symbolic here; use watch(model, kernel='own')"
-            )
         with torch._C.DisableTorchFunctionSubclass():
+            if getattr(func, "__name__", "") not in _READ_ONLY:
+                args, kwargs = tree_map_only(MaskRule, MaskRule.contents, (args, kwargs or {}))
             return func(*args, **(kwargs or {}))
+
+    def contents(self) -> Tensor:
+        """Return the mask as a tensor (B, 1, L, S)."""
+        B, _, L, S = self.shape
+        mask = everything() if self.mask is None else self.mask
+        visible = mask.dense(L, self.length, device=self.device).expand(B, 1, L, self.length)
+        visible = nn.functional.pad(visible, (0, S - self.length))
+        return visible if self.dtype == torch.bool else additive(visible, self.dtype)
 
 
 _READ_ONLY = (
     "__get__",
+    "__set__",
     "dim",
     "size",
     "numel",
@@ -78,6 +94,11 @@ _READ_ONLY = (
 )
 
 
+def additive(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return 0 where visible and the dtype's lowest number elsewhere, as eager attention adds it to its scores."""
+    return torch.zeros((), dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
+
+
 def mask(
     batch_size: int,
     q_length: int,
@@ -88,9 +109,29 @@ def mask(
     attention_mask: Tensor | None = None,
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    config: Any = None,
+    allow_is_bidirectional_skip: bool = False,
     **kwargs: Any,
-) -> MaskRule:
-    """Mask function of transformers' interface: a symbolic mask for known mask functions, a dense one for any other."""
+) -> Tensor | None:
+    """Mask function of transformers' interface: a symbolic mask for known mask functions, a dense one for any other.
+
+    None where every key is visible and transformers' SDPA would get none. A graph of torch.compile gets the tensor that SDPA would
+    (B, 1, L, S): inside one, and for a step on a static cache, which transformers compiles, unless the model is watched
+    (`generate` makes the masks of such steps before the model runs, so an open block is known by the config it switched).
+    """
+    compiled_step = q_length == 1 and not kwargs.get("allow_is_causal_skip", True) and not (is_watched() or id(config) in switched)
+    if compiling() or compiled_step:
+        from transformers.masking_utils import sdpa_mask
+
+        tensor: Tensor = sdpa_mask(
+            batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset,
+            mask_function=mask_function, attention_mask=attention_mask, use_vmap=use_vmap, device=device,
+            **{**kwargs, "allow_is_causal_skip": False},
+        )  # fmt: skip
+        return tensor
+    if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:  # no numbers: a mask of the right shape will do
+        return torch.ones(batch_size, 1, q_length, kv_length, dtype=torch.bool, device=device)
     query_start, key_start = int(q_offset), int(kv_offset)
     pattern = _read_mask_function(mask_function, query_start, key_start, q_length)
     is_causal = pattern is not None and pattern.is_causal
@@ -102,6 +143,8 @@ def mask(
         is_causal, length = False, kv_length
     if attention_mask is not None:
         visible = _and_padding(visible, attention_mask, key_start, length)
+    if allow_is_bidirectional_skip and visible == everything() and length == kv_length:
+        return None
     return MaskRule.make(
         (batch_size, 1, q_length, kv_length),
         device,
@@ -110,7 +153,19 @@ def mask(
         key_start=key_start,
         length=length,
         is_causal=is_causal,
+        dtype=dtype if original_implementation(config) == "eager" else torch.bool,
     )
+
+
+switched: dict[int, tuple[Any, str | None, int]] = {}  # configs that a block set to "regard", by id: config, its own value, open blocks
+
+
+def original_implementation(config: Any) -> str | None:
+    """Return the attention implementation of a config before a block switched it; of any switched one if the config is not known."""
+    if config is None:
+        return next((original for _, original, _ in switched.values()), None)
+    _, original, _ = switched.get(id(config), (None, None, 0))
+    return original
 
 
 def _and_padding(visible: Mask, attention_mask: Tensor, key_start: int, length: int) -> Mask:

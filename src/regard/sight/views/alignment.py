@@ -5,12 +5,14 @@ Axes: T target words (queries), S source words (keys).
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
+from pathlib import Path
 
 from torch import Tensor
 
 from .payload import pair_payload
-from .report import page
+from .report import frame, page
 
 
 def alignment_html(
@@ -24,3 +26,19 @@ def alignment_html(
     True
     """
     return page(pair_payload(weights, target, source, title=title), lang=lang, theme=theme, alignment=True)
+
+
+def alignment_frame(weights: Tensor | None, target: Sequence[str], source: Sequence[str], *, title: str = "") -> str:
+    """Return the page in an iframe for a notebook; without weights only the title."""
+    if weights is None or not len(target) or not len(source):
+        return f"<p>{html.escape(title)}</p>"
+    return frame(alignment_html(weights, target, source, title=title), height=560)
+
+
+def save_alignment(weights: Tensor, target: Sequence[str], source: Sequence[str], path: Path, *, title: str = "") -> Path:
+    """Write weights (T, S) as a figure, .svg, .png or .pdf: two rows of words joined by lines."""
+    from regard.plotting import save_figure
+
+    from .word_figures import alignment_lines
+
+    return save_figure(alignment_lines(weights, target, source, title=title), path)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Scale = Literal["linear", "log", "rank"]
 WIDTHS = {1: 3.35, 2: 6.9}  # inches of one and two columns of a paper
+_FINE_THUMBNAILS = 36  # most thumbnails drawn with 128 cells a side; more of them have 64, and are not recomputed
 _LABELLED_TOKENS = 40  # most tokens written on an axis; longer axes show positions
 
 
@@ -45,29 +46,74 @@ def heads(
     if not calls:
         raise ValueError("the sighting is empty; run the model inside the `with regard.watch(model)` block")
     most_heads = max(len(seen.head_ids) for seen in calls)
-    side = WIDTHS[columns] * 0.92 / most_heads
+    side = 128 if len(calls) * most_heads <= _FINE_THUMBNAILS else 64
+    rows = [_thumbnails(seen, batch, side, scale, form, len(calls)) for seen in calls]
+    known = next((row for row in rows if row is not None), None)
+    if known is None:
+        raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
     with figure_style([title or sighting.model]):
-        figure = blank(WIDTHS[columns], min(0.62 + len(calls) * min(side, 0.9), 9.2))
-        grid = figure.subplots(len(calls), most_heads, squeeze=False, gridspec_kw={"wspace": 0.06, "hspace": 0.06})
-        image = None
-        for row, seen in zip(grid, calls, strict=True):
-            cells = map_cells(seen, batch, 128, recompute=RECOMPUTED_WEIGHTS // len(calls))
-            for position, axes in enumerate(row):
-                if position >= len(seen.head_ids) or cells is None:
-                    axes.axis("off")
-                    continue
-                image = _draw(axes, cells[position], _hidden(seen, cells[position], batch, position), scale, form)
-                axes.set_xticks([])
-                axes.set_yticks([])
-                if row is grid[0]:
-                    axes.set_title(str(seen.head_ids[position]), fontweight="normal", fontsize=6.5, loc="center", pad=2)
-                if position == 0:
-                    axes.set_ylabel(str(seen.layer), rotation=0, ha="right", va="center", fontsize=6.5, labelpad=4)
-        if image is None:
-            raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
-        colour_bar(figure, image, grid.ravel().tolist(), scale)
+        width = WIDTHS[columns] * 0.92 / most_heads
+        figure = blank(WIDTHS[columns], min(0.62 + len(calls) * min(width, 1.6), 9.2))
+        axes = figure.subplots()
+        _draw_grid(axes, rows, most_heads)
+        first = next(seen for seen, row in zip(calls, rows, strict=True) if row is not None)
+        names = first.head_ids if len(first.head_ids) == most_heads else range(most_heads)
+        axes.xaxis.tick_top()
+        axes.set_xticks([i + 0.5 for i in range(most_heads)], [f"head {n}" if most_heads <= 8 else str(n) for n in names], fontsize=6.5)
+        layers = [f"layer {seen.layer}" for seen in calls]
+        axes.set_yticks([i + 0.5 for i in range(len(calls))], layers, fontsize=6.5, rotation=90, va="center")
+        axes.tick_params(length=0, pad=2)
+        axes.set_box_aspect(len(calls) / most_heads)
+        colour_bar(figure, _mappable(scale), axes, scale)
+        down, across = ("queries", "keys") if form == "row" else ("keys", "queries")
+        axes.set_xlabel(across, fontsize=6.5)  # not the figure's own label, which holds the proof
+        axes.set_ylabel(down, fontsize=6.5)
         finish(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
     return figure
+
+
+def _thumbnails(seen: Seen, batch: int, side: int, scale: Scale, form: str, layers: int) -> list[Any] | None:
+    """Return the maps of a layer's heads as RGBA images, masked cells transparent; None if there is nothing to draw."""
+    cells = map_cells(seen, batch, side, recompute=RECOMPUTED_WEIGHTS // (8 * layers))
+    if cells is None:
+        return None
+    images = []
+    for position, head_cells in enumerate(cells):
+        values, norm = _scaled(head_cells.double(), scale)
+        image = ramp()(norm(values.cpu().numpy()))
+        hidden = _hidden(seen, head_cells, batch, position)
+        if hidden is not None:
+            image[hidden.cpu().numpy(), 3] = 0
+        images.append(image.transpose(1, 0, 2) if form == "column" else image)
+    return images
+
+
+def _draw_grid(axes: Any, rows: list[list[Any] | None], most_heads: int) -> None:
+    """Draw all thumbnails as one image, head i of layer j at (i, j), with a hatched background behind what is masked."""
+    import numpy as np
+
+    sizes = [image.shape for row in rows if row is not None for image in row]
+    height, width = max(h for h, _, _ in sizes), max(w for _, w, _ in sizes)
+    gap = max(2, round(0.05 * max(height, width)))
+    canvas = np.ones((len(rows) * (height + gap) - gap, most_heads * (width + gap) - gap, 4))
+    for j, row in enumerate(rows):
+        for i, image in enumerate(row or []):
+            y, x = np.arange(height) * image.shape[0] // height, np.arange(width) * image.shape[1] // width
+            top, left = j * (height + gap), i * (width + gap)
+            canvas[max(top - 1, 0) : top + height + 1, max(left - 1, 0) : left + width + 1, :3] = 0.6  # a thin frame
+            canvas[top : top + height, left : left + width] = image[y][:, x]
+    if (canvas[..., 3] == 0).any():
+        axes.patch.set(hatch="//////", edgecolor="#c4c4c4", linewidth=0)
+    for spine in axes.spines.values():
+        spine.set(visible=True, linewidth=0.4, color="#999999")
+    axes.imshow(canvas, aspect="auto", extent=(0, most_heads, len(rows), 0), interpolation="antialiased")
+
+
+def _mappable(scale: Scale) -> Any:
+    """Return what the colour bar of a scale shows."""
+    from matplotlib.cm import ScalarMappable
+
+    return ScalarMappable(_scaled(torch.ones(1), scale)[1], ramp())
 
 
 def pattern(
@@ -103,6 +149,8 @@ def pattern(
         figure = blank(WIDTHS[columns], _pattern_height(WIDTHS[columns], len(row_tokens), len(column_tokens)))
         axes = figure.subplots()
         image = _draw(axes, cells, _hidden(seen, cells, batch, position), scale, form, size=(len(queries), len(keys)))
+        if 0.25 <= len(row_tokens) / max(len(column_tokens), 1) <= 2.2:  # else square cells would leave a strip
+            axes.set_aspect("equal")
         _label_axes(axes, row_tokens, column_tokens, form, WIDTHS[columns])
         exact = tuple(cells.shape) == (len(queries), len(keys))
         if exact and (numbers if numbers is not None else longest <= 12):

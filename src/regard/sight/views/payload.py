@@ -22,6 +22,7 @@ from torch import Tensor
 from regard.choices import Softmax
 from regard.masks import Mask
 
+from ..labels import ranked
 from .heatmaps import RECOMPUTED_WEIGHTS, exact_weights, hidden_cells, map_cells
 from .token_display import DisplayToken
 from .token_texts import TokenTexts, tokens_json
@@ -266,11 +267,11 @@ def _top_budget(
 
 
 def _labels(seen: Seen) -> list[list[list[Any]]]:
-    """Return [[label, score], …] of each head, strongest first, without labels that have no meaning (NaN)."""
+    """Return [[label, score], …] of each head, best first, without labels that have no meaning (NaN)."""
     rows = [
-        [[name, round(float(score), 4)] for name, score in (seen.labels or {}).get(head, ()) if score == score] for head in seen.head_ids
+        [(name, round(float(score), 4)) for name, score in (seen.labels or {}).get(head, ()) if score == score] for head in seen.head_ids
     ]
-    return [sorted(row, key=lambda pair: -pair[1]) for row in rows]
+    return [[list(pair) for pair in ranked(row)] for row in rows]
 
 
 def _sizes(seen: Seen) -> tuple[int, int, int]:

@@ -30,11 +30,24 @@ def write_html(sighting: Sighting, path: str | Path, *, batch: int = 0, title: s
     return write_text(path, page(build_payload(sighting, batch=batch, title=title), lang=lang))
 
 
+def write_reports(sighting: Sighting, path: Path) -> list[Path]:
+    """Write a page for every batch item: the first to `path`, item i to a file beside it whose name ends in "-i"."""
+    items = max((seen.shape[0] for seen in sighting), default=1)
+    if any(seen.shape[0] != items for seen in sighting):  # windows of an image are batch items of some layers only
+        items = min(seen.shape[0] for seen in sighting)
+    paths = [path, *(path.with_name(f"{path.stem}-{i}{path.suffix}") for i in range(1, items))]
+    return [write_html(sighting, place, batch=i) for i, place in enumerate(paths)]
+
+
 def to_html(sighting: Sighting, *, batch: int = 0, height: int = 820, theme: str | None = None) -> str:
     """Return the page in an iframe for a notebook's `_repr_html_`, isolated from the notebook's style and script."""
     if not len(sighting):
         return f"<pre>{html.escape(repr(sighting))}</pre>"
-    document = page(build_payload(sighting, batch=batch), theme=theme)
+    return frame(page(build_payload(sighting, batch=batch), theme=theme), height=height)
+
+
+def frame(document: str, *, height: int) -> str:
+    """Return a page in an iframe, isolated from the style and script of the notebook that shows it."""
     return (
         f'<iframe srcdoc="{html.escape(document, quote=True)}" title="attention" sandbox="allow-scripts allow-downloads allow-modals" '
         f'style="width:100%;height:{int(height)}px;border:0" loading="lazy"></iframe>'

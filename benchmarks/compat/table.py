@@ -1,0 +1,89 @@
+"""Write docs/compatibility.md from the results of run.py: `python benchmarks/compat/table.py [FOLDER] [PAGE]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = {
+    "transformers": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers",
+    "x_transformers": "x-transformers", "vit_pytorch": "vit-pytorch", "sentence_transformers": "sentence-transformers",
+    "written by hand": "",
+}  # fmt: skip
+LARGEST = 1e-5  # difference of weights and outputs that counts as equal
+INTRODUCTION = """# Which models `regard.watch` sees
+
+Made by `make compat` (`benchmarks/compat/`): each model is tiny, has random weights, and is run unwatched, watched, watched with
+`kernel="own"`, and under `regard.change`. A family of transformers is represented by its base model.
+
+- **layers**: attention layers caught. **modules**: the innermost modules named attention that ran; each of them must have been caught.
+- **weights from**: what exact weights are recomputed from: *interface* (queries and keys, as the model passes them to an attention
+  function), *queries and keys* (found again in a model that computes attention itself), its *scores*, or its *weights*.
+- **weights**: largest difference from the attentions that the model itself returns with eager attention, where it returns any.
+- **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
+  unless noted.
+- **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer leaves it as it is.
+
+torchvision's wheels lack the operators `nms` and `qnms` beside this build of torch and cannot be imported; the script declares them
+(`benchmarks/compat/torchvision_operators.py`), which is enough for models of attention.
+"""
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/compat")
+    page = Path(sys.argv[2] if len(sys.argv) > 2 else "docs/compatibility.md")
+    parts = [INTRODUCTION]
+    for library, package in LIBRARIES.items():
+        results = [json.loads(path.read_text()) for path in sorted((folder / library).glob("*.json"))]
+        if results:
+            parts.append(section(library, package, results))
+    page.write_text("\n".join(parts), encoding="utf-8")
+    print(f"{page}: {sum(part.count(chr(10) + '| ') for part in parts)} rows")
+
+
+def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
+    """Return the part of the page for one library: counts, what is not caught, and the table."""
+    checked = [r for r in results if r["status"] == "checked" and (r["seen"] or r["missed"] or r["modules"])]
+    without = [r["name"] for r in results if r["status"] == "checked" and r not in checked]
+    broken = [r for r in results if r["status"] in ("failed", "crashed")]
+    unbuilt = [r["name"] for r in results if r["status"] == "not built"]
+    caught = [r for r in checked if is_caught(r)]
+    named = [r for r in checked if not is_caught(r) and r["missed"]]
+    silent = [r for r in checked if not is_caught(r) and not r["missed"]]
+    try:
+        title = f"{package} {version(package)}" if package else library
+    except PackageNotFoundError:
+        title = package
+    lines = [f"## {title}\n", f"{len(caught)} of {len(checked)} caught completely; {len(named)} named in `missed`; {len(silent)} silent; "
+             f"{len(broken)} broken by watching.\n"]  # fmt: skip
+    lines += [f"- **{r['name']}** is named: {r['missed'][0][0]}: {r['missed'][0][1]}" for r in named]
+    lines += [f"- **{r['name']}** is SILENT: {', '.join(r['unseen'][:3]) or 'nothing was caught'}" for r in silent]
+    lines += [f"- **{r['name']}** BROKE: {r.get('error', r['status'])}" for r in broken]
+    lines += ["", "| model | layers | modules | weights from | weights | output | what-if |", "|---|---|---|---|---|---|---|"]
+    lines += [row(r) for r in checked]
+    if without:
+        lines.append(f"\nNo attention: {', '.join(without)}.")
+    if unbuilt:
+        lines.append(f"\nNot tried, because the script has no tiny model for them: {', '.join(unbuilt)}.")
+    return "\n".join(lines) + "\n"
+
+
+def is_caught(r: dict[str, Any]) -> bool:
+    return r["seen"] > 0 and not r["missed"] and not r["unseen"]
+
+
+def row(r: dict[str, Any]) -> str:
+    weights = "" if r["weights"] is None else f"{r['weights']:.0e}"
+    what_if = r["what-if"]
+    acts = isinstance(what_if, dict) and what_if["muted"] > 0 and what_if["neutral"] <= LARGEST
+    works = "" if not what_if else "refused" if isinstance(what_if, str) else "✓" if acts else "✗"
+    notes = "" if r["own"] else " (own differs)"
+    made_from = ", ".join(r["from"])
+    return f"| {r['name']} | {r['layers']} | {r['modules']} | {made_from} | {weights} | {r['output']:.0e}{notes} | {works} |"
+
+
+if __name__ == "__main__":
+    main()

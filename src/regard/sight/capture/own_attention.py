@@ -1,0 +1,229 @@
+"""Capture attention that a model computes itself: weights from a product of queries and keys, usually by softmax, times the values.
+
+The product with the values is where the attention is known to be one: its other factor holds the weights, and the trail of that tensor
+(`trails`) leads to the scores. The weights are read as the model made them. The request that `change` alters has those scores as its bias.
+
+Axes: B batch, h heads, L queries, S keys, dv value width.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from ...choices import Softmax
+from ...kernels.kernel import Result
+from ...kernels.request import Request
+from ...masks import dense
+from .captured import CapturedAttention, Execution, GivenWeights, OwnWeights
+from .contractions import Arrangement, Contraction, arrange, contraction, weighted_sum
+from .interception import describing, dispatch, thread
+from .recovery import recovered_request
+from .trails import UNREADABLE, Product, Trail, is_readable, set_trail, trail_of, weighted_factors
+
+if TYPE_CHECKING:
+    from .model_hooks import ModelHooks
+
+_ATTENTION_NAME = re.compile(r"att(ention|n)|pool|deltanet|retention|timemix", re.IGNORECASE)
+_OTHER_NAME = re.compile(r"router|gate$|gating|expert|moe|channelatt|spatialatt", re.IGNORECASE)
+_HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_head", "h", "n_attention_heads")
+_NEVER = -900.0  # a score this far below the largest of its row has weight 0 in any precision: it is masked
+_LOWEST = -1e30  # a row whose largest score is as low has lost its scores to rounding, and all its weights are the same
+_SUM_ERROR = 1e-2  # of a row of weights that a model normalised itself, in half precision
+
+
+def product(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Tensor:
+    """Handle a product: it may make scores, or be the product of weights and values; returns the result for the model."""
+    factors = contraction(name, args, kwargs)
+    if factors is None:
+        return result
+    for weights_left, factor in ((True, factors.left), (False, factors.right)):
+        if (trail := trail_of(factor)) is not None:
+            replaced = _weights_times_values(factors, weights_left, trail, result)
+            if replaced is not None:
+                return replaced
+    if is_activation(factors.left) and is_activation(factors.right):
+        thread.trails = True
+        made = Product(factors)
+        if name == "baddbmm":
+            made = Product(factors, kwargs.get("alpha", 1.0), ((kwargs.get("beta", 1.0), args[0]),))
+        set_trail(result, Trail(made))
+    return result
+
+
+def softmax(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
+    """Handle a softmax: its result may hold weights."""
+    if result.dim() < 2 or not result.is_floating_point():
+        return
+    before = trail_of(args[0])
+    if before is None and not _named_attention():
+        return
+    thread.trails = True
+    set_trail(result, Trail(None if before is None else before.product, args[0]))
+
+
+def summed(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Tensor:
+    """Handle a sum, which may be that of weights times values."""
+    factors = weighted_factors(args[0])
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if isinstance(dim, list | tuple) and len(dim) == 1:
+        dim = dim[0]
+    if factors is None or not isinstance(dim, int):
+        return result
+    trail, weights, values = factors
+    keep = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
+    made = weighted_sum(weights, values, dim)
+    if made is None:
+        return result
+    replaced = _weights_times_values(made, True, trail, result.squeeze(dim) if keep else result)
+    return result if replaced is None else replaced.unsqueeze(dim) if keep else replaced
+
+
+def is_activation(x: Tensor) -> bool:
+    """Return whether a tensor is neither a parameter or buffer of a watched model nor a view of one."""
+    if not x.is_floating_point() or isinstance(x, nn.Parameter):
+        return False
+    if not is_readable(x):
+        return True
+    address = x.untyped_storage().data_ptr()
+    return not any(address in block.own_storages for block in thread.blocks)
+
+
+def _block() -> ModelHooks | None:
+    return next((block for block in thread.blocks if block.covers(None)), None)
+
+
+def _running() -> list[nn.Module]:
+    block = _block()
+    return [] if block is None else block.running
+
+
+def _named_attention() -> bool:
+    """Return whether the module that runs, or the one around it, is named like attention and not like a router or a gate."""
+    names = [type(module).__name__ for module in _running()[-2:]]
+    return any(_ATTENTION_NAME.search(name) for name in names) and not any(_OTHER_NAME.search(name) for name in names)
+
+
+def _number_of_heads(factors: Contraction) -> int | None:
+    """Return the number of heads: as the running module or one around it names it, else from the batch size that it was called with."""
+    for module in reversed(_running()[-3:]):
+        for name in _HEAD_COUNTS:
+            count = getattr(module, name, None)
+            if isinstance(count, int) and not isinstance(count, bool) and count > 0:
+                return count
+    block = _block()
+    batch = None if block is None or not block.batch_sizes else block.batch_sizes[-1]
+    lead = factors.left.shape[0]
+    return lead // batch if batch and factors.left.dim() == 3 and lead % batch == 0 else None
+
+
+def _weights_times_values(factors: Contraction, weights_left: bool, trail: Trail, result: Tensor) -> Tensor | None:
+    """Capture a product of weights and values; None if it is none, else the result for the model."""
+    arrangement = arrange(factors, weights_left, _number_of_heads(factors))
+    if arrangement is None or not is_activation(arrangement.values):
+        return None
+    if not is_readable(arrangement.weights, arrangement.values):
+        _report(arrangement, UNREADABLE)
+        return result
+    p = arrangement.of_weights(arrangement.weights.detach())
+    softmaxed = trail.scores is not None
+    if not softmaxed and not is_normalised(p):
+        if _named_attention() and trail.function in _GATES:
+            return _capture(arrangement, p, None, trail, result)
+        return None
+    if softmaxed and not (trail.picked or trail.dropout or trail.values_changed or is_normalised(p)):
+        return None  # a softmax along another axis than the one that is summed
+    if thread.positions is not None:
+        thread.positions.add(arrangement, p, result)
+        return result
+    with describing():
+        moved = trail.moved_scores()
+    return _capture(arrangement, p, moved, trail, result)
+
+
+_GATES = {"sigmoid", "relu", "square", "pow", "softplus", "silu", "gelu", "elu", "relu_", "sigmoid_"}
+
+
+def is_normalised(p: Tensor) -> bool:
+    """Return whether weights are not negative and every row sums to 1 (or, where it sees nothing, to 0)."""
+    if not p.numel():
+        return True
+    mass = p.sum(-1, dtype=torch.float32)
+    one, none = (mass - 1).abs() <= _SUM_ERROR, mass == 0
+    return bool((one | none | mass.isnan()).all()) and bool((p >= 0).all() or mass.isnan().any())
+
+
+def _capture(arrangement: Arrangement, p: Tensor, moved: Tensor | None, trail: Trail, result: Tensor) -> Tensor:
+    """Pass the attention to the open blocks; returns the result for the model."""
+    with describing():
+        output, request, weights = _describe(arrangement, p, moved, trail, result)
+    captured = CapturedAttention(request, lambda: Execution(Result(output), "the model's own"), own=weights)
+    after = dispatch(captured)
+    if not captured.changed:
+        return result
+    return arrangement.to_output(after.output, result)
+
+
+def _describe(
+    arrangement: Arrangement, p: Tensor, moved: Tensor | None, trail: Trail, result: Tensor
+) -> tuple[Tensor, Request, OwnWeights]:
+    """Return the output (B, h, L, dv), the request that `change` may alter, and the weights."""
+    output = arrangement.of_output(result)
+    value = arrangement.of_values()
+    normalised = not trail.dropout and is_normalised(p)
+    scores = None if moved is None else arrangement.of_weights(moved)
+    if scores is not None and not trail.dropout and not _same_weights(scores, p):
+        scores = None
+    if scores is not None and trail.dropout:
+        p = scores.float().softmax(-1).to(p.dtype)
+    request = None if scores is None else recovered_request(trail.product, arrangement, scores, value)
+    how = "queries and keys" if request is not None else "scores" if scores is not None else "weights"
+    if request is None:
+        request = _request_of_scores(scores, value) if scores is not None else request_of_weights(p, value, normalised)
+    weights = OwnWeights(p, scores, how, normalised or scores is not None, trail.dropout)
+    return output, request, weights
+
+
+def _same_weights(scores: Tensor, p: Tensor) -> bool:
+    """Return whether softmax of these scores gives the weights, tried on the first and last batch item."""
+    for item in {0, len(p) - 1} if len(p) else ():
+        expected = scores[item].float().softmax(-1)
+        tolerance = 1e-5 if p.dtype in (torch.float32, torch.float64) else 4e-2
+        if not bool(((expected - p[item].float()).abs() <= tolerance).logical_or(expected.isnan()).all()):
+            return False
+    return True
+
+
+def _request_of_scores(scores: Tensor, value: Tensor) -> Request:
+    """Return the softmax of given scores (B, h, L, S) as a request: no queries and keys, and the scores as its bias."""
+    largest = scores.amax(-1, keepdim=True)
+    lost = (largest <= _LOWEST) & (largest > -torch.inf)
+    bias = scores.masked_fill(lost, 0.0) if bool(lost.any()) else scores
+    hidden = (bias - largest.masked_fill(lost, 0.0) < _NEVER) | (bias == -torch.inf)
+    has_hidden = bool(hidden.any())
+    return _bias_request(bias.masked_fill(hidden, 0.0) if has_hidden else bias, ~hidden if has_hidden else None, value)
+
+
+def request_of_weights(p: Tensor, value: Tensor, normalised: bool) -> Request:
+    """Return given weights (B, h, L, S) as a request: the softmax of their logarithms, or the numbers themselves."""
+    if not normalised:
+        return _bias_request(p.float() if p.dtype != torch.float64 else p, None, value, GivenWeights())
+    hidden = p == 0
+    logs = p.to(torch.float32 if p.dtype != torch.float64 else p.dtype).log().masked_fill(hidden, 0.0)
+    return _bias_request(logs, ~hidden if bool(hidden.any()) else None, value)
+
+
+def _bias_request(bias: Tensor, visible: Tensor | None, value: Tensor, choice: Any = None) -> Request:
+    B, h, L, S = bias.shape
+    query, key = (bias.new_zeros(()).to(value.dtype).expand(B, h, n, 1) for n in (L, S))
+    mask = None if visible is None else dense(visible)
+    return Request(query, key, value, Softmax() if choice is None else choice, mask=mask, bias=bias, needs_lse=True)
+
+
+def _report(arrangement: Arrangement, advice: str) -> None:
+    for block in thread.blocks:
+        if block.covers(None):
+            block.report_missed(tuple(arrangement.weights.shape), advice)

@@ -1,0 +1,232 @@
+"""Attention that models compute themselves: caught with the model's own weights, changed like any other, and no false alarms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import regard
+from regard.sight import change, watch
+
+
+class Own(nn.Module):
+    """Self-attention with two heads that keeps its weights for the test; `weigh` makes them of scores, `gather` sums the values."""
+
+    def __init__(self, weigh: Callable[[Tensor], Tensor], gather: Callable[[Tensor, Tensor], Tensor] = torch.matmul) -> None:
+        super().__init__()
+        self.project, self.weigh, self.gather = nn.Linear(16, 48), weigh, gather
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.project(x).chunk(3, -1))
+        self.last = self.weigh(q @ k.mT / math.sqrt(8))
+        return self.gather(self.last, v).transpose(1, 2).flatten(2)
+
+
+def hide_later(s: Tensor) -> Tensor:
+    return s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool).triu(1), torch.finfo(s.dtype).min)
+
+
+def by_exponentials(s: Tensor) -> Tensor:
+    e = (s - s.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+WAYS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor], str, str]] = {
+    "softmax": (lambda s: s.softmax(-1), torch.matmul, "self", "queries and keys"),
+    "causal": (lambda s: F.dropout(F.softmax(hide_later(s), dim=-1), 0.5, False), torch.matmul, "causal", "queries and keys"),
+    "biased": (lambda s: (s + torch.arange(7.0)).softmax(-1), torch.matmul, "self", "queries and keys"),
+    "squashed": (lambda s: s.tanh().softmax(-1), torch.matmul, "self", "scores"),
+    "einsum": (lambda s: s.softmax(-1), lambda p, v: torch.einsum("bhij,bhjd->bhid", p, v), "self", "queries and keys"),
+    "merged": (
+        lambda s: s.flatten(0, 1).softmax(-1),
+        lambda p, v: torch.bmm(p, v.flatten(0, 1)).unflatten(0, (-1, 2)),
+        "self",
+        "queries and keys",
+    ),
+    "by hand": (by_exponentials, torch.matmul, "self", "weights"),
+    "log": (lambda s: s.log_softmax(-1).exp(), torch.matmul, "self", "weights"),
+    "columns": (lambda s: s.mT.softmax(-2).mT, torch.matmul, "self", "queries and keys"),
+    "sum": (lambda s: s.softmax(-1), lambda p, v: (p.unsqueeze(-1) * v.unsqueeze(-3)).sum(-2), "self", "queries and keys"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_weights_are_the_models_own(way: str) -> None:
+    weigh, gather, kind, made_from = WAYS[way]
+    model, x = Own(weigh, gather), torch.randn(3, 7, 16)
+    plain = model(x)
+    expected = model.last.detach().reshape(3, 2, 7, 7)
+    with watch(model) as seen:
+        assert torch.equal(model(x), plain)
+    assert (len(seen), seen.missed) == (1, ())
+    assert (seen[0].shape, seen[0].kind) == ((3, 2, 7, 7), kind)
+    assert seen[0].proof.holds
+    assert seen[0].proof.kernel.endswith(made_from)
+    assert float((seen[0].weights() - expected).abs().max()) < 1e-6
+    entropy = -torch.special.xlogy(expected, expected).sum(-1)
+    assert torch.allclose(seen[0].readings["entropy"], entropy, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_if_acts_on_the_scores(way: str) -> None:
+    weigh, gather, _, _ = WAYS[way]
+    model, x = Own(weigh, gather), torch.randn(3, 7, 16)
+    plain = model(x)
+    p = model.last.detach().reshape(3, 2, 7, 7)
+    v = model.project(x).chunk(3, -1)[2].unflatten(-1, (2, 8)).transpose(1, 2)
+
+    def output(p: Tensor) -> Tensor:
+        return (p @ v).transpose(1, 2).flatten(2)
+
+    assert torch.allclose(output(p), plain, atol=1e-6)
+    with change(model) as c:
+        c.layer(0).head(1).mute()
+        muted = p.clone()
+        muted[:, 1] = 0
+        assert torch.allclose(model(x), output(muted), atol=1e-6)
+        c.clear()
+        c.layer(0).head(0).temperature(2.0)
+        warm = p.clone()
+        warm[:, 0] = (p[:, 0].log() / 2).softmax(-1)
+        assert torch.allclose(model(x), output(warm), atol=1e-5)
+        c.clear()
+        c.layer(0).forget(2)
+        left = p.clone()
+        left[..., :2] = 0
+        left = (left / left.sum(-1, keepdim=True)).nan_to_num(0)
+        assert torch.allclose(model(x), output(left), atol=1e-5)
+
+
+def test_gradients_flow_through_changed_scores() -> None:
+    model, x = Own(lambda s: s.softmax(-1)), torch.randn(1, 5, 16)
+    with change(model) as c:
+        c.layer(0).temperature(2.0)
+        model(x).square().sum().backward()
+    changed = model.project.weight.grad.clone()
+    model.zero_grad()
+    model.weigh = lambda s: (s / 2).softmax(-1)
+    model(x).square().sum().backward()
+    assert torch.allclose(changed, model.project.weight.grad, atol=1e-5)
+
+
+class SigmoidAttention(Own):
+    def __init__(self) -> None:
+        super().__init__(torch.sigmoid)
+
+
+def test_sigmoid_attention_need_not_sum_to_one() -> None:
+    model, x = SigmoidAttention(), torch.randn(2, 5, 16)
+    plain = model(x)
+    with watch(model) as seen:
+        assert torch.equal(model(x), plain)
+    assert torch.allclose(seen[0].weights(), model.last, atol=1e-6)
+    assert seen[0].proof.holds
+    assert float(seen[0].readings["received"].sum()) > 15
+    with change(model) as c:
+        c.layer(0).temperature(2.0)
+        with pytest.raises(ValueError, match="without a softmax"):
+            model(x)
+
+
+class LinearAttention(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu() @ (x.relu().mT @ x)
+
+
+def test_attention_without_weights_is_reported() -> None:
+    with watch(model := nn.Sequential(LinearAttention())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert len(seen) == 0
+    assert [m.name for m in seen.missed] == ["0 (LinearAttention)"]
+    assert "linear" in seen.missed[0].advice
+
+
+class Pools(nn.Module):
+    """Softmax of a learned score over the inputs: attention in a module named so, a router's weights in any other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.score(x).softmax(1) * x).sum(1)
+
+
+class AttentionPool(Pools):
+    pass
+
+
+class Router(Pools):
+    pass
+
+
+@pytest.mark.parametrize(("kind", "count"), [(AttentionPool, 1), (Router, 0)])
+def test_pooling_is_attention_and_routing_is_not(kind: type[nn.Module], count: int) -> None:
+    with watch(model := nn.Sequential(kind())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert (len(seen), seen.missed) == (count, ())
+    if count:
+        assert seen[0].shape == (2, 1, 1, 5)
+        assert torch.allclose(seen[0].readings["received"].sum(-1), torch.ones(2, 1))
+
+
+def test_dropout_leaves_the_weights_before_it() -> None:
+    model, x = Own(lambda s: F.dropout(s.softmax(-1), 0.5, True)), torch.randn(2, 6, 16)
+    torch.manual_seed(1)
+    plain, drawn = model(x), torch.rand(1)
+    torch.manual_seed(1)
+    with watch(model, kernel="own") as seen:
+        assert torch.equal(model(x), plain)
+    assert torch.equal(torch.rand(1), drawn)
+    assert torch.allclose(seen[0].weights().sum(-1), torch.ones(2, 2, 6), atol=1e-5)
+    assert math.isnan(seen[0].proof.output_error)
+
+
+class Plain(Own):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.project(x).chunk(3, -1))
+        return ((q @ k.mT / math.sqrt(8)).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("kind", ["own", "torch"])
+def test_attention_of_an_exported_program(kind: str) -> None:
+    x = torch.randn(2, 7, 16)
+    model = Plain(torch.sigmoid) if kind == "own" else nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    exported = torch.export.export(model, (x,)).module()
+    with watch(exported) as seen:
+        exported(x)
+    assert (len(seen), seen.missed) == (1, ())
+    assert seen[0].proof.holds
+
+
+def test_torchscript_is_reported() -> None:
+    traced = torch.jit.trace(Plain(torch.sigmoid), torch.randn(2, 7, 16))
+    for model in (traced, nn.Sequential(traced)):
+        with watch(model) as seen:
+            model(torch.randn(2, 7, 16))
+        assert len(seen) == 0
+        assert ["TorchScript" in m.advice for m in seen.missed] == [True]
+    with watch(torch.jit.trace(nn.Linear(4, 4), torch.randn(1, 4))) as seen:
+        pass
+    assert seen.missed == ()
+
+
+def test_saved_and_drawn_like_any_other(tmp_path: object) -> None:
+    model, x = Own(lambda s: s.tanh().softmax(-1)), torch.randn(1, 7, 16)
+    with watch(model) as seen:
+        model(x)
+    path = f"{tmp_path}/seen.safetensors"
+    seen.save(path)
+    assert torch.allclose(regard.sight.Sighting.load(path)[0].weights(), seen[0].weights(), atol=1e-6)
+    assert "own weights" in repr(seen)
+    assert "own weights" in seen._repr_html_()

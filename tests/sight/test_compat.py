@@ -1,0 +1,61 @@
+"""A quick slice of `make compat`: families of transformers that compute attention themselves, as its script checks them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "compat"))
+
+import by_hand
+import families
+from check import check
+
+from regard.sight import watch
+
+QUICK = ["mpt", "gpt_neo", "roformer", "swinv2"]
+SLOW = [
+    "gptj",
+    "bloom",
+    "xlnet",
+    "deberta-v2",
+    "mpnet",
+    "led",
+    "longformer",
+    "xglm",
+    "fsmt",
+    "layoutlmv3",
+    "perceiver",
+    "llama",
+    "t5",
+    "vit",
+]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.filterwarnings("ignore")
+def test_family(name: str) -> None:
+    model, inputs = families.build(name)
+    found = check(model, lambda m: m(**inputs), eager=lambda m: m(**inputs, output_attentions=True))
+    assert found["seen"] > 0
+    assert (found["missed"], found["unseen"]) == ([], [])
+    assert found["own"]
+    assert found["proof"]
+    assert found["output"] < 1e-5
+    assert found["weights"] is None or found["weights"] < 1e-5
+    what_if: Any = found["what-if"]
+    assert isinstance(what_if, str) or (what_if["muted"] > 0 and what_if["neutral"] < 1e-5)
+
+
+@pytest.mark.parametrize("name", by_hand.MODELS)
+def test_attention_written_by_hand(name: str) -> None:
+    model, inputs = by_hand.MODELS[name]()
+    with watch(model) as seen:
+        model(*inputs)
+    count = 0 if name.startswith("no attention") else 1
+    assert (len(seen), seen.missed) == (count, ())
+    assert all(recorded.proof.holds for recorded in seen)
