@@ -12,12 +12,14 @@ from regard.cost.count.memory import cache_bytes, cache_per_token, summed, train
 from regard.cost.count.parameters import active_total, attention_pieces, parameter_total, parameters
 from regard.cost.count.roofline import Machine, Roof, roof, traffic, training_traffic
 from regard.cost.model.sources import architecture
-from regard.cost.quantity import Parts, Quantity
+from regard.cost.quantity import Parts, Quantity, digits, short
 from regard.cost.workload import Workload
+from regard.html_table import html_table
 from regard.models.published.architecture import Architecture, ConfigError
+from regard.terminal import table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StepCost:
     """The cost of one kind of step.
 
@@ -36,8 +38,12 @@ class StepCost:
         """Total FLOPs needed."""
         return summed(self.needed)
 
+    def __repr__(self) -> str:
+        bound = "" if self.roof is None else f", at least {short(self.roof.seconds, 's')}"
+        return f"StepCost({self.title}: {short(self.flops.value)}FLOPs, {short(summed(self.moved).value, 'B')} moved{bound})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Costs:
     """The result of `plan`. Every number is a Quantity: `.value`, `.formula`, `.numbers`, and all three when printed."""
 
@@ -60,6 +66,35 @@ class Costs:
         """Return the peak memory in bytes with "dense" or "streamed" attention."""
         return summed(self.memory[attention])
 
+    def rows(self) -> list[list[str]]:
+        """Return the main costs as texts, (cost, amount, formula): what a notebook and print() show. `regard plan` prints more."""
+        sums = [("parameters", self.total), ("textbook count: weight matrices only", self.textbook_total)]
+        if self.active.value != self.total.value:
+            sums.append(("active per token", self.active))
+        rows = [[name, digits(quantity.value), _short_formula(quantity.formula)] for name, quantity in sums]
+        for step in self.steps.values():
+            rows.append([step.title, f"{short(step.flops.value)}FLOPs", _short_formula(step.flops.formula)])
+            if step.roof is not None:
+                rows.append(["  time, at least", short(step.roof.seconds, "s"), f"bound by {step.roof.bound}"])
+        if self.cache:
+            cache = summed(self.cache)
+            rows.append(["key-value cache", short(cache.value, "B"), _short_formula(cache.formula)])
+        for kind in self.memory:
+            rows.append([f"peak memory, {kind} attention", short(self.peak(kind).value, "B"), _short_formula(self.peak(kind).formula)])
+        return rows
+
+    def __repr__(self) -> str:
+        work, a = self.workload, self.architecture
+        peak = short(self.peak("streamed").value, "B")
+        return f"Costs({a.name}: {self.total.value:,} parameters; {work.mode}, {work.tokens(a):,} tokens, {work.dtype}: peak {peak})"
+
+    def __str__(self) -> str:
+        return f"{self.architecture!r}\n" + table([["cost", "amount"], *(row[:2] for row in self.rows())])
+
+    def _repr_html_(self) -> str:
+        note = "costs.to_dict() has every part; `regard plan NAME --explain` prints each with its formula"
+        return html_table([["cost", "amount", "formula"], *self.rows()], title=repr(self.architecture), note=note)
+
     def to_dict(self) -> dict[str, Any]:
         """Return all costs for JSON: each quantity as its value, formula and substituted formula."""
 
@@ -79,6 +114,11 @@ class Costs:
 
         costs: dict[str, Any] = plain(self)
         return costs
+
+
+def _short_formula(formula: str) -> str:
+    """The formula, or "" if it would make a table too wide."""
+    return formula if len(formula) <= 90 else ""
 
 
 def plan(source: object, workload: Workload | None = None, *, machine: Machine | None = None) -> Costs:

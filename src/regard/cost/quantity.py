@@ -5,6 +5,7 @@ Like terms are merged, so that query + key + value + output becomes one product 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,6 +13,8 @@ from math import prod
 from typing import Any
 
 Number = int | float | Fraction
+
+_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def digits(value: Number) -> str:
@@ -25,6 +28,24 @@ def digits(value: Number) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"
+
+
+def short(value: float, unit: str = "") -> str:
+    """Format a number with four digits and a unit prefix.
+
+    >>> short(57_982_058_496, "B"), short(12), short(0.00123, "s")
+    ('57.98 GB', '12', '1.23 ms')
+    >>> short(104_800, "s")
+    '29.1 h'
+    """
+    if unit == "s" and 0 < value < 1:
+        return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} µs"
+    if unit == "s" and value >= 120:
+        return next(f"{value / size:.3g} {name}" for size, name in ((86400, "days"), (3600, "h"), (60, "min")) if value >= 2 * size)
+    for size, prefix in _UNITS:
+        if abs(value) >= size:
+            return f"{value / size:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}".strip()
 
 
 def plain(value: Number) -> int | float:
@@ -46,7 +67,7 @@ class Factor:
 Term = tuple[Number, tuple[Factor, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quantity:
     """A sum of products of symbols.
 
@@ -118,12 +139,19 @@ class Quantity:
         return _single(f"({self.formula})", f"({self.numbers})", self.value)
 
     def named(self, name: str) -> Quantity:
-        """Return the same number as one named symbol, for a sum that is written as the names of its parts."""
-        return self if self.value == 0 else symbol(name, self.value)
+        """Return the same number as one named symbol, for a sum that is written as the names of its parts.
+
+        >>> (symbol("a", 2) * symbol("b", 3)).named("full-attention layers").formula
+        'full_attention_layers'
+        """
+        return self if self.value == 0 else symbol(re.sub(r"\W+", "_", name).strip("_"), self.value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return value, formula and substituted formula for JSON."""
         return {"value": self.value, "formula": self.formula, "numbers": self.numbers}
+
+    def __repr__(self) -> str:
+        return f"Quantity({self})"
 
     def __str__(self) -> str:
         steps = [self.formula, self.numbers, digits(self.value)]

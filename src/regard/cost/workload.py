@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from regard.limits import check_count
 from regard.models.published.architecture import Architecture, ConfigError, nearest
 
 DTYPES: dict[str, Fraction] = {
@@ -57,8 +58,10 @@ class Workload:
     def __post_init__(self) -> None:
         for name in ("batch", "context", "generate", "source"):
             value, least = getattr(self, name), 1 if name == "batch" else 0
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name} is {value!r}; expected a whole number, {least} or more")
+            try:
+                check_count(name, value, least)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
         for dtype in (self.dtype, self.master, *([self.cache_dtype] if self.cache_dtype else [])):
             dtype_bytes(dtype)
         if self.optimiser not in OPTIMISERS:

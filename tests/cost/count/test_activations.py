@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import regard.kernels.tiles
 from regard.cost import Architecture, Workload
-from regard.cost.count.activations import attention_bytes, inference_activations, training_activations
+from regard.cost.count.activations import TILE, attention_bytes, inference_activations, training_activations
 from regard.cost.count.flops import Step
 from regard.cost.measure.peak import ALLOCATOR_SETTINGS, Call, measurable, peaks_in_new_process
 
@@ -21,6 +22,10 @@ _CALLS = [
     for batch, heads, tokens, head_dim in ((1, 8, 768, 64), (2, 4, 1024, 32))
     for train in (False, True)
 ]
+
+
+def test_the_tile_is_the_kernels() -> None:
+    assert regard.kernels.tiles.TILE == TILE
 
 
 def test_one_attention_dense_and_streamed() -> None:

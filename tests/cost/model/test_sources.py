@@ -80,7 +80,7 @@ def test_a_head_that_is_not_counted_is_named() -> None:
         ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean llama"),
         ({"hidden_size": 3}, "field 'model_type' is missing"),
         ({"model_type": "llama", "hiden_size": 64}, "unknown field 'hiden_size'; did you mean 'hidden_size'?"),
-        ({"model_type": "llama", "hidden_size": "big"}, "field 'hidden_size' is 'big'; expected a whole number, 1 or more"),
+        ({"model_type": "llama", "hidden_size": "big"}, "field 'hidden_size' is 'big'; expected a whole number from 1 to 100,000,000"),
         ({"model_type": "llama", "hidden_size": 0}, "field 'hidden_size' is 0; expected a whole number"),
         ({"model_type": "llama", "hidden_size": True}, "field 'hidden_size' is True"),
         ({"model_type": "llama", "attention_bias": "yes"}, "field 'attention_bias' is 'yes'; expected true or false"),
@@ -113,7 +113,7 @@ def test_wrong_configs_name_the_field_and_what_was_expected(config: dict[str, An
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"batch": 0}, "batch is 0; expected a whole number, 1 or more"),
+        ({"batch": 0}, "batch is 0; expected a whole number from 1 to 100,000,000"),
         ({"dtype": "bf61"}, "unknown dtype 'bf61'; did you mean bf16"),
         ({"optimiser": "adamv"}, "unknown optimiser 'adamv'; did you mean adam"),
         ({"context": 10, "generate": 10}, "generate is 10; expected fewer"),

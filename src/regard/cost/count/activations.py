@@ -22,6 +22,8 @@ Attention = Literal["dense", "fused", "streamed"]
 _KEPT = {"relu": 1, "gelu": 2, "gelu_new": 5}
 _ALIVE = {"relu": 2, "gelu": 2, "gelu_new": 4}
 
+TILE = 1 << 20  # regard.kernels.tiles.TILE (a test compares them), which is not imported because it needs torch
+
 
 class _Sizes:
     """Sizes of the tensors of a step, for the whole batch."""
@@ -157,8 +159,6 @@ def workspace(batch: int, heads: int, tokens: int, head_dim: int, *, train: bool
 
     The tile has the shape that `regard.kernels.tiles.Tiles` chooses: nearly square, a fixed number of entries over batch and heads.
     """
-    from regard.kernels.tiles import TILE
-
     entries = max(1, TILE // (batch * heads))
     side = 1 << max(4, (entries.bit_length() - 1) // 2)
     rows = max(1, min(tokens, max(side, entries // tokens)))

@@ -17,14 +17,16 @@ from regard.cost.count.parameters import parameter_total
 from regard.cost.count.roofline import Machine, traffic, training_traffic
 from regard.cost.count.weights import Symbols
 from regard.cost.model.sources import architecture
-from regard.cost.quantity import Parts, Quantity, ratio, symbol, total
+from regard.cost.quantity import Parts, Quantity, ratio, short, symbol, total
 from regard.cost.workload import Workload, dtype_bytes
 from regard.models.published.architecture import Architecture, ConfigError
 
 __all__ = ["Spread", "ring_seconds", "spread"]
 
+MAX_RANKS = 4_096
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Spread:
     """The predicted cost of one step over `ranks` ranks.
 
@@ -40,6 +42,10 @@ class Spread:
     computing: float  # seconds of arithmetic (or of reading weights) per rank
     sending: float  # seconds of sending
     waiting: float  # seconds of sending that do not overlap with computing
+
+    def __repr__(self) -> str:
+        sent, peak = (short(amount.value, "B") for amount in (self.bytes_sent, self.peak))
+        return f"Spread({self.ranks} ranks: {short(self.seconds, 's')}, {sent} sent and {peak} of memory per rank)"
 
     @property
     def seconds(self) -> float:
@@ -91,8 +97,8 @@ def spread(
     >>> predicted.tokens, round(predicted.seconds, 1), round(predicted.overlap, 2)
     (16384, 7.0, 0.42)
     """
-    if ranks < 1 or not link > 0:
-        raise ConfigError(f"{ranks} ranks with a link of {link} bytes/s; expected at least 1 rank and a rate above 0")
+    if not 1 <= ranks <= MAX_RANKS or not link > 0:
+        raise ConfigError(f"{ranks:,} ranks with a link of {link} bytes/s; expected 1 to {MAX_RANKS:,} ranks and a rate above 0")
     a, work = architecture(source), workload or Workload()
     if a.encoder_layers:
         raise ConfigError(f"{a.name} has an encoder and a decoder; sharded sequences are supported for models with one stack only")

@@ -11,34 +11,13 @@ from rich.table import Table
 
 from regard.cost.count.memory import summed
 from regard.cost.count.parameters import grouped
-from regard.cost.quantity import Quantity, digits
+from regard.cost.quantity import Quantity, digits, short
 
 if TYPE_CHECKING:
     from regard.cost.costs import Costs, StepCost
     from regard.cost.count.ranks import Spread
     from regard.cost.measure.growth import Curve, Growth
     from regard.cost.model.weight_headers import StoredWeights
-    from regard.models.published.architecture import Architecture
-
-_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def short(value: float, unit: str = "") -> str:
-    """Format a number with four digits and a unit prefix.
-
-    >>> short(57_982_058_496, "B"), short(12), short(0.00123, "s")
-    ('57.98 GB', '12', '1.23 ms')
-    >>> short(104_800, "s")
-    '29.1 h'
-    """
-    if unit == "s" and 0 < value < 1:
-        return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} µs"
-    if unit == "s" and value >= 120:
-        return next(f"{value / size:.3g} {name}" for size, name in ((86400, "days"), (3600, "h"), (60, "min")) if value >= 2 * size)
-    for size, prefix in _UNITS:
-        if abs(value) >= size:
-            return f"{value / size:.4g} {prefix}{unit}"
-    return f"{value:.4g} {unit}".strip()
 
 
 def _table(*columns: str) -> Table:
@@ -51,7 +30,7 @@ def _table(*columns: str) -> Table:
 def show(costs: Costs, console: Console, stored: StoredWeights | None = None) -> None:
     """Print all tables of a plan."""
     a, work = costs.architecture, costs.workload
-    console.print(f"[bold]{escape(a.name)}[/]  {_shape(a)}", soft_wrap=True)
+    console.print(f"[bold]{escape(a.name)}[/]  {a.shape_text()}", soft_wrap=True)
     for note in a.notes:
         console.print(f"note: {escape(note)}", soft_wrap=True)
     _print(console, "parameters", _parameters(costs))
@@ -75,13 +54,6 @@ def show(costs: Costs, console: Console, stored: StoredWeights | None = None) ->
 def _print(console: Console, title: str, table: Table) -> None:
     console.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
     console.print(table)
-
-
-def _shape(a: Architecture) -> str:
-    layers = f"{a.encoder_layers} + {a.layers} layers" if a.encoder_layers else f"{a.layers} layers"
-    key_value = "" if a.kv_heads == a.heads else f", {a.kv_heads} key-value head" + ("s" if a.kv_heads > 1 else "")
-    heads = f"{a.heads} heads of {a.head_dim}{key_value}"
-    return f"{layers}, width {a.width:,}, {heads}, vocabulary {a.vocabulary:,}"
 
 
 def _parameters(costs: Costs) -> Table:
@@ -269,7 +241,8 @@ def show_growth(growth: Growth, console: Console) -> None:
         f"{short(r['seconds in turn'], 's')} one after another, as in a recurrence: {r['times slower']:.3g} times slower",
         soft_wrap=True,
     )
-    console.print(f"measured in {growth.seconds:.1f} s", style="dim")
+    load = "" if growth.load is None else f"; load before it began: {growth.load:.1f}"
+    console.print(f"measured in {growth.seconds:.1f} s{load}", style="dim")
 
 
 def _curve(curve: Curve) -> Table:

@@ -7,6 +7,7 @@ Also measured: the same products for all positions at once, as in attention, and
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ class Curve:
     points: tuple[Point, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Growth:
     """The result of `regard plan measure`."""
 
@@ -67,6 +68,11 @@ class Growth:
     crossing: dict[str, float]  # at N = 2d: FLOPs and seconds of projections and of attention
     recurrence: dict[str, float]  # seconds of N products at once, and one after another
     seconds: float
+    load: float | None  # processes that wanted a core before it began (mean of the last minute); None where the system does not say
+
+    def __repr__(self) -> str:
+        curves = ", ".join(f"{curve.name} {curve.unit} ~ N^{curve.exponent:.2f}" for curve in (*self.times, *self.bytes))
+        return f"Growth({self.heads} heads of {self.head_dim}, {self.kernel} kernel: {curves})"
 
 
 def formulas(tokens: int, heads: int, head_dim: int) -> dict[str, Quantity]:
@@ -152,7 +158,7 @@ def measure(
 def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> Growth:
     from regard import causal, explain
 
-    begin = time.perf_counter()
+    begin, load = time.perf_counter(), os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     machine = this_machine("fp32", min(0.5, budget / 30), torch.get_num_threads())
     share = budget / 3 / (3 * len(sizes) + 3)  # seconds per measurement
     times = _time_curves(sizes, heads, head_dim, machine, share, end=begin + budget / 4)
@@ -171,6 +177,7 @@ def _measure(sizes: Sequence[int], heads: int, head_dim: int, budget: float) -> 
         crossing=crossing,
         recurrence=_recurrence(sizes[-1], heads * head_dim, share),
         seconds=time.perf_counter() - begin,
+        load=load,
     )
 
 

@@ -67,7 +67,7 @@ def from_saved(saved: Mapping[str, Any], name: str = "") -> Architecture:
     from regard.models.transformer import TransformerConfig
 
     kinds: dict[str, Any] = {"Gpt": GptConfig, "Bert": BertConfig, "BertClassifier": BertConfig, "Transformer": TransformerConfig}
-    if saved["regard"] not in kinds:
+    if not isinstance(saved["regard"], str) or saved["regard"] not in kinds:
         raise ConfigError(f"field 'regard' is {saved['regard']!r}; expected one of {', '.join(kinds)}")
     try:
         return from_ours(config_from_dict(kinds[saved["regard"]], saved["config"]), name)

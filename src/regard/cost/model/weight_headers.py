@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from regard.files import as_object
 from regard.models.published.architecture import Architecture, ConfigError
-from regard.models.published.fields import read_json
+from regard.models.published.fields import weight_file_names
+from regard.models.published.gguf_header import open_gguf
 
 _MAX_HEADER_BYTES = 100_000_000  # as in the safetensors library
 
@@ -103,7 +104,7 @@ def _shards(folder: Path) -> list[Path]:
     if index is None:
         files = sorted(folder.glob("*.safetensors"))
         return files[:1] if (folder / "model.safetensors") in files else files
-    names = sorted(set(read_json(index).get("weight_map", {}).values()))
+    names = weight_file_names(index)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ConfigError(f"{index.name} names {len(names)} files, of which {len(missing)} are missing, the first is {missing[0]}")
@@ -117,7 +118,7 @@ def _safetensors(path: Path) -> tuple[StoredTensor, ...]:
             length = int.from_bytes(file.read(8), "little")
             if length > _MAX_HEADER_BYTES:
                 raise ConfigError(f"{path.name} is not a safetensors file: its header would be {length:,} bytes long")
-            header = json.loads(file.read(length))
+            header = as_object(file.read(length), path.name)
         tensors = []
         for name, description in header.items():
             if name != "__metadata__":
@@ -132,13 +133,9 @@ def _safetensors(path: Path) -> tuple[StoredTensor, ...]:
 
 def _gguf(path: Path) -> tuple[StoredTensor, ...]:
     try:
-        from gguf import GGUFReader
-    except ImportError as error:
-        raise ConfigError("reading a .gguf file needs the gguf package: pip install 'regard[weights]'") from error
-    try:
-        reader = GGUFReader(path)  # maps the file into memory; only the header is read
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise ConfigError(f"{path.name} is damaged or not a GGUF file: {error}") from error
+        reader = open_gguf(path)  # maps the file into memory; only the header is read
+    except (OSError, ValueError, ImportError) as error:
+        raise ConfigError(str(error)) from error
     return tuple(
         StoredTensor(str(t.name), tuple(int(n) for n in reversed(t.shape)), str(t.tensor_type.name).lower(), int(t.n_bytes))
         for t in reader.tensors
