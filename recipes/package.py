@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.zoo.card import Data, first_score
-from regard.zoo.catalog import SHIPPED, task_of
+from regard.zoo.catalog import SOURCE_TREE, task_of
 from regard.zoo.packing import pack, write_card
 
 CARDS = Path(__file__).with_name("cards.toml")
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--test", action="append", default=[], metavar="LABEL=FILE")
     parser.add_argument("--scores", action="append", default=[], metavar="LABEL=JSON")
     parser.add_argument(
-        "--out", type=Path, default=SHIPPED, help="folder in which the model's folder is created (default: that of the shipped models)"
+        "--out", type=Path, default=SOURCE_TREE, help="folder in which the model's folder is created (default: that of the shipped models)"
     )
     arguments = parser.parse_args()
     folder = arguments.out / arguments.name

@@ -33,3 +33,12 @@ def test_a_model_without_attention_has_nothing_to_harden():
     model = FixedContext(10, 12, embedding=8, state=8).eval()
     with torch.no_grad(), model.hard_attention():
         assert model.step(model.start(model.encode(SOURCE, LENGTHS)), torch.tensor([1, 1])).alignment is None
+
+
+def test_each_head_of_a_transformer_picks_one_position():
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(source_vocabulary=10, target_vocabulary=12, d_model=16, heads=4, encoder_layers=1)).eval()
+    with torch.no_grad(), model.hard_attention():
+        alignment = model.step(model.start(model.encode(SOURCE, LENGTHS)), torch.tensor([1, 1])).alignment
+    assert torch.equal(alignment * 4, (alignment * 4).round())  # the mean of four rows of one 1 and zeros
+    assert torch.equal(alignment.sum(-1), torch.ones(2))

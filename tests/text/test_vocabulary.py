@@ -94,3 +94,18 @@ def test_a_wrong_kind_and_a_foreign_file_are_refused(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"a": 1}))
     with pytest.raises(ValueError, match=r"x\.json.*not a regard vocabulary"):
         Vocabulary.load(tmp_path / "x.json")
+
+
+def test_a_mixed_vocabulary_has_chinese_characters_and_pieces_of_the_rest():
+    lines = ["今天天气很好。", "The cat sat on the mat.", "the cats sat。我爱 Python 你。"] * 3
+    v = Vocabulary.train(lines, kind="mixed", size=200, lowercase=True)
+    assert [v.piece(i) for i in v.encode("今天 the cat")] == ["▁", "今", "天", "▁the", "▁cat"]
+    assert v.decode(v.encode("今天天气很好。")) == "今天天气很好。"
+    # A mask is encoded like the token it stands for: with its space, and without changing what is around it.
+    whole, masked = v.encode("The cat sat on the mat."), v.encode("The cat <mask> on the mat.")
+    assert [a for a, b in zip(whole, masked, strict=True) if a != b] == v.encode("sat")
+    chinese, hidden = v.encode("今天天气很好。"), v.encode("今天天气很<mask>。")
+    assert [b for a, b in zip(chinese, hidden, strict=True) if a != b] == [MASK]
+    assert Vocabulary.from_json(v.to_json()).encode("The cat <mask> on") == v.encode("The cat <mask> on")
+    rare = Vocabulary.train([*lines, "龘"], kind="mixed", size=200, min_count=3)
+    assert UNK in rare.encode("龘")

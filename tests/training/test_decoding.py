@@ -38,7 +38,7 @@ class Table:
         generator = torch.Generator().manual_seed(hash((self.seed, row, *prefix)) % 2**40)
         return 2.0 * torch.randn(self.words, generator=generator)
 
-    def step(self, state: Prefix, token: Tensor) -> Step:
+    def step(self, state: Prefix, token: Tensor, *, align: bool = True) -> Step:
         tokens = torch.cat([state.tokens, token[:, None]], dim=1)
         logits = torch.stack([self.logits(int(r), p) for r, p in zip(state.row, tokens.tolist(), strict=True)])
         looked = torch.nn.functional.one_hot(torch.full((len(token),), tokens.shape[1] - 1) % 4, 4).float()
@@ -148,7 +148,7 @@ def test_hoping_for_less_stops_sooner_and_finds_the_same():
     model = Bahdanau(20, 30, embedding=8, state=16).eval()
     steps = []
     step = model.step
-    model.step = lambda *given: steps.append(1) or step(*given)
+    model.step = lambda *given, **options: steps.append(1) or step(*given, **options)
     source, lengths = torch.randint(5, 20, (1, 6)), torch.tensor([6])
     with torch.no_grad():
         model.readout.logits.bias[EOS] = 1.0  # ends are likely, so that some target is finished early

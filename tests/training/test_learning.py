@@ -19,7 +19,7 @@ def exact_by_length(folder: Path, kind: str, model: str) -> list[metrics.LengthR
     path = config(folder, f"steps = 450\nrate = 4e-3\n{SCHEDULE}", kind=kind, model=model, batch_tokens=800)
     _, run = train("translation", path)
     pairs = read_pairs(folder / "valid.tsv")
-    outputs = [found[0].text for found in Translations.open(run).translate([p.source for p in pairs], width=1)]
+    outputs = [found[0].text for found in Translations.open(run).candidates([p.source for p in pairs], width=1)]
     return metrics.by_length(outputs, [p.target for p in pairs], [len(p.source.split()) for p in pairs], rows=4)
 
 
@@ -51,4 +51,4 @@ def test_pairs_of_any_job_are_learnt(tmp_path, make, keys, steps):
     state, run = train("translation", path)
     assert state.metrics["exact"] >= 90
     pair = read_pairs(tmp_path / "valid.jsonl", keys=keys)[0]
-    assert Translations.open(run).translate([pair.source])[0][0].text == pair.target
+    assert Translations.open(run).candidates([pair.source])[0][0].text == pair.target

@@ -12,7 +12,7 @@ from regard.training.config import read_config
 from regard.training.tasks import TASKS, find_task
 
 FOLDER = Path(regard.training.__file__).parent / "manuals"
-OURS = ["translation", "lm", "mlm", "classify"]
+OURS = ["translation", "lm", "mlm", "classify", "article"]
 
 
 def keys_of(form: type) -> set[str]:

@@ -22,13 +22,25 @@ TINY = "d_model = 16\nheads = 2\nlayers = 1\ncontext = 16\n"
 CONFIGS = {
     "translation": '[data]\ntrain = "pairs.tsv"\nvalid = "pairs.tsv"\n[source]\nkind = "word"\n[target]\nkind = "word"\n'
     '[model]\nkind = "transformer"\nd_model = 16\nheads = 2\nencoder_layers = 1\ndecoder_layers = 1\n[decoding]\nmax_length = 6\n',
+    "summarise": '[data]\ntrain = "pairs.tsv"\nvalid = "pairs.tsv"\n[source]\nkind = "word"\n[target]\nkind = "shared"\n'
+    '[model]\nkind = "bahdanau"\nembedding = 8\nstate = 16\ncopy = true\n[decoding]\nmax_length = 6\n',
     "lm": f'[data]\ntrain = "text.txt"\nbatch = 4\n[model]\n{TINY}',
     "mlm": f'[data]\ntrain = "text.txt"\nvalid = "text.txt"\n[vocabulary]\nkind = "word"\n[model]\n{TINY}dropout = 0.0\n',
     "classify": f'[data]\ntrain = "labels.tsv"\nvalid = "labels.tsv"\n[model]\n{TINY}',
     "reader": '[data]\ntrain = "stories.txt"\nheld_out = 2\n',
+    "article": '[data]\ntrain = ["articles.json"]\nvalid = ["articles.json"]\n[model]\nhidden = 4\nwidth = 8\nstate = 8\n',
 }
-TEXT = {"reader": "Mary went to the garden. John went to the kitchen. Where is Mary?"}
-TEST = {"translation": "pairs.tsv", "lm": "text.txt", "mlm": "text.txt", "classify": "labels.tsv", "reader": "stories.txt"}
+TEXT = dict.fromkeys(("reader", "article"), "Mary went to the garden. John went to the kitchen. Where is Mary?")
+TEST = {
+    "translation": "pairs.tsv",
+    "summarise": "pairs.tsv",
+    "lm": "text.txt",
+    "mlm": "text.txt",
+    "classify": "labels.tsv",
+    "reader": "stories.txt",
+    "article": "articles.json",
+}
+PLACES = (("Mary", "garden"), ("John", "kitchen"))
 
 
 def regard(*words: object):
@@ -44,6 +56,11 @@ def runs(tmp_path_factory) -> dict[str, Path]:
     (folder / "labels.tsv").write_text("a b c\tone\nd e\ttwo\n" * 10)
     story = "1 Mary went to the garden.\n2 John went to the kitchen.\n3 Where is Mary?\tgarden\t1\n"
     (folder / "stories.txt").write_text(story * 6)
+    context = "Mary went to the garden. John went to the kitchen."
+    asked = [
+        {"question": f"Where is {name}?", "answers": [{"text": place, "answer_start": context.index(place)}]} for name, place in PLACES
+    ]
+    (folder / "articles.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": context, "qas": asked * 6}]}]}))
     found = {}
     for task in TASKS:
         (folder / f"{task}.toml").write_text(f'out = "{task}"\n{CONFIGS[task]}{TRAINING}')
@@ -81,7 +98,7 @@ def test_a_run_of_every_task_is_opened_run_and_cut(runs, task):
 def test_a_run_of_every_task_is_evaluated(runs, task):
     result = regard("evaluate", task, runs[task], "--test", runs[task].parent / TEST[task], "--json")
     assert result.exit_code == 0, result.output
-    assert any(name in json.loads(result.output) for name in ("loss", "accuracy", "scores", "answers"))
+    assert any(name in json.loads(result.output) for name in ("loss", "accuracy", "scores", "answers", "rougeL"))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -111,7 +128,7 @@ def test_gaps_are_filled_with_the_model_s_own_probabilities(runs):
     wanted = logits.softmax(-1).sort(descending=True)
     assert [c.probability for c in filled[0]] == pytest.approx(wanted.values[:3].tolist(), rel=1e-5)
     assert [c.text for c in filled[0]] == [opened.vocabulary.decode([int(i) + 5]) for i in wanted.indices[:3]]
-    with pytest.raises(ValueError, match="write <mask> where a token is missing"):
+    with pytest.raises(ValueError, match=r"write \[MASK\] where a token is missing"):
         opened.fill("a b c")
     with pytest.raises(ValueError, match="1 of 2 masks are beyond the 16 tokens"):
         opened.fill("<mask> " + "a " * 20 + "<mask>")

@@ -10,6 +10,7 @@ import torch
 from pairs_of import config, events, reversal
 
 from regard.models.bert import BertClassifier
+from regard.readings import Entropy
 from regard.text import MASK, Vocabulary
 from regard.training.loop import checkpoints
 from regard.training.runs import train
@@ -38,6 +39,25 @@ def test_a_language_model_learns_a_cycle_and_writes_it_on(tmp_path):
     assert state.metrics["loss"] < 0.15  # every next letter is certain; only the first of a window has no past
     assert LanguageModel.open(run).generate("abc", max_new=10, temperature=0) == "abcdefg\nabcde"
     assert LanguageModel.open(run).generate("abc", max_new=5, seed=1) == LanguageModel.open(run).generate("abc", max_new=5, seed=1)
+
+
+def test_entropy_regularisation_spreads_the_attention(tmp_path):
+    """The same training with a reward for entropy ends with attention spread further, and the loss that is reported stays the text's."""
+    (tmp_path / "t.txt").write_text("abcdefg\n" * 400)
+    entropies = []
+    for reward in (0.0, 1.0):
+        path = write(
+            tmp_path,
+            f'out = "run{reward}"\n[data]\ntrain = "t.txt"\nbatch = 8\n[model]\n{TINY}context = 16\n[regularisation]\nentropy = {reward}\n'
+            "[training]\nsteps = 60\nrate = 1e-2\nwarmup = 10\nevaluate_every = 60\ncheckpoint_every = 60\n",
+        )
+        state, run = train("lm", path)
+        assert state.metrics["loss"] > 0
+        opened = LanguageModel.open(run)
+        ids = torch.tensor([opened.encode("abcdefg\nabcdefg\n")])
+        _, attended = opened.model.observe(ids, readings=[Entropy()])
+        entropies.append(float(torch.stack([layer.readings["entropy"].mean() for layer in attended]).mean()))
+    assert entropies[1] > entropies[0] + 0.1
 
 
 def test_windows_are_a_function_of_seed_epoch_and_number():
@@ -155,7 +175,7 @@ def test_every_translator_trains_and_opens_again(tmp_path, kind):
     state, run = train("translation", path)
     assert state.finished
     opened = Translations.open(run)
-    found = opened.translate(["a b c", "", "zzz"], n_best=2, align=True)
+    found = opened.candidates(["a b c", "", "zzz"], n_best=2, align=True)
     assert [len(row) for row in found] == [2, 2, 2]
     if kind != "fixed":
         assert found[0][0].alignment.shape == (len(found[0][0].target_words), 3)

@@ -29,7 +29,7 @@ def test_shipped_ones_come_first_and_are_found_by_name(home):
 def test_paths_are_found_and_opened(tmp_path):
     run = translator_run(tmp_path / "run")
     assert find(run).origin == "given"
-    assert open_model(run).translate(["我爱书"], width=1)[0][0].text is not None
+    assert open_model(run).candidates(["我爱书"], width=1)[0][0].text is not None
     assert open_model(gpt_folder(tmp_path / "gpt")).generate("abc", max_new=3, temperature=0).startswith("abc")
     file = gguf_file(tmp_path / "small.gguf")
     assert find(file).name == "small"

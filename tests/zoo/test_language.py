@@ -2,7 +2,8 @@
 
 import pytest
 
-from regard.zoo.language import foreign, language_of, script_of
+from regard.text.script import script_of
+from regard.zoo.language import foreign, language_of, mismatch
 
 
 @pytest.mark.parametrize(
@@ -33,4 +34,8 @@ def test_foreign_letters_are_noticed():
     assert not foreign("hello 你好", "zh")
     assert not foreign("12", "zh")
     assert foreign("你好", "de")
+    assert foreign("The cat sat on the mat.", "de")
+    assert not foreign("Die Katze sitzt auf der Matte.", "de")
+    assert mismatch("你好", "de") == "the text appears to be Chinese, not German"
+    assert mismatch("Merhaba dünya", "de") == "the text does not look like German"
     assert not foreign("bonjour", "fr")

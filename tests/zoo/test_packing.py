@@ -24,7 +24,7 @@ def test_weights_are_half_on_disk_and_whole_in_memory(tmp_path):
     for old, new in zip(before.model.parameters(), after.model.parameters(), strict=True):
         assert new.dtype == torch.float32
         torch.testing.assert_close(new, old, rtol=2**-11, atol=2**-24)
-    one, two = (opened.translate(["我爱中国"], align=True)[0][0] for opened in (before, after))
+    one, two = (opened.candidates(["我爱中国"], align=True)[0][0] for opened in (before, after))
     assert one.text == two.text
     assert one.score == pytest.approx(two.score, abs=1e-2)
     assert after.limit == 20

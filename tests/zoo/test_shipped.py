@@ -14,7 +14,7 @@ from regard.text.stories import tell_stories
 from regard.zoo import entries, translator
 from regard.zoo import open as open_model
 from regard.zoo.card import markdown
-from regard.zoo.catalog import SHIPPED
+from regard.zoo.catalog import SOURCE_TREE
 
 NAMES = [entry.name for entry in entries() if entry.origin == "shipped"]
 
@@ -24,7 +24,7 @@ def regard(*words: object, **options):
 
 
 def test_together_they_are_small():
-    assert sum(entry.bytes for entry in entries() if entry.origin == "shipped") <= 80e6
+    assert sum(entry.bytes for entry in entries() if entry.origin == "shipped") <= 120e6
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,7 +32,7 @@ def test_each_is_whole_and_documented(name):
     entry = next(e for e in entries() if e.name == name)
     card = entry.check().card
     assert set(card.files) | {"card.json", "MODEL.md"} == {file.name for file in entry.folder.iterdir()}
-    assert (SHIPPED / name / "MODEL.md").read_text(encoding="utf-8") == markdown(card)
+    assert (SOURCE_TREE / name / "MODEL.md").read_text(encoding="utf-8") == markdown(card)
     for part in ("about", "languages", "parameters", "licence", "data", "command", "scores", "limits"):
         assert getattr(card, part), part
     assert card.seed is not None
@@ -56,10 +56,20 @@ def test_shakespeare_writes_on():
     assert {"the", "and", "to", "that", "my", "you", "I", "of", "in", "be"} & set(words)
 
 
+def test_english_writes_words_and_costs_fewer_bits_a_character_than_letters():
+    opened = open_model("english")
+    assert opened.token_texts(opened.encode("I don't know")) == ["▁I", "▁don", "'", "t", "▁know"]
+    written = regard("generate", "I don't know", "--model", "english", "--max-new", 8, "--temperature", 0).stdout
+    assert len(written.split()) > 5
+    card = next(e for e in entries() if e.name == "english").card
+    assert card.scores["Tatoeba, held out"]["bits_per_character"] < 2.2
+
+
 def test_the_reader_answers_by_the_right_sentence(tmp_path):
     story = tmp_path / "story.txt"
     story.write_text("Mary got the football. John went to the office.\nMary went to the garden. John moved to the kitchen.\n")
-    result = regard("read", story, "--ask", "Where is Mary?", "--ask", "Where is the football?", "--ask", "Where is John?", "--json")
+    asked = [word for question in ("Where is Mary?", "Where is the football?", "Where is John?") for word in ("--ask", question)]
+    result = regard("read", story, *asked, "--model", "reader", "--json")
     answers = [json.loads(line) for line in result.stdout.splitlines()]
     assert [a["answer"] for a in answers] == ["garden", "garden", "kitchen"]
     assert [2 in answers[0]["picks"], set(answers[1]["picks"]) == {0, 2}, 3 in answers[2]["picks"]] == [True] * 3
@@ -73,17 +83,18 @@ def test_the_reader_answers_stories_of_our_own():
 
 
 def test_the_reader_says_what_it_cannot_read():
-    result = regard("read", "-", "--ask", "他在哪？", input="我爱中国。他走了。\n")
+    result = regard("read", "-", "--ask", "他在哪？", "-m", "reader", input="我爱中国。他走了。\n")
     assert result.exit_code == 2
     assert "most words are not in the model's vocabulary" in " ".join(result.output.replace("│", " ").split())
-    known = regard("read", "-", "--ask", "Where is Mary?", input="Mary went to Mars. Mary went to the garden.\n")
+    known = regard("read", "-", "--ask", "Where is Mary?", "-m", "reader", input="Mary went to Mars. Mary went to the garden.\n")
     assert known.exit_code == 0
     assert "read as unknown: Mars." in known.stderr
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "fixed" not in n])
 def test_each_can_be_looked_at_by_its_name(name):
-    text = {"reader": "Mary got the milk. Mary went to the garden. Where is the milk?", "shakespeare": "ROMEO: But soft"}
+    text = {n: "Mary got the milk. Mary went to the garden. Where is the milk?" for n in NAMES if n.endswith("reader")}
+    text |= {"shakespeare": "ROMEO: But soft", "english": "I love you."}
     text |= {n: "我爱中国" for n in NAMES if n.startswith("zh")} | {n: "Ich liebe dich." for n in NAMES if n.startswith("de")}
     result = regard("look", name, "--text", text[name], "--no-labels")
     assert result.exit_code == 0, result.output

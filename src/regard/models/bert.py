@@ -18,7 +18,7 @@ from regard.masks import Mask, padding
 from regard.models.block import Block, BlockConfig, Recorder, init_weights, norm_layer, position_table
 from regard.readings import Reading
 
-__all__ = ["Bert", "BertClassifier", "BertConfig", "hide_tokens"]
+__all__ = ["Bert", "BertClassifier", "BertConfig", "hide_tokens", "mean_pooled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,10 @@ class Bert(nn.Module):
 
 
 class BertClassifier(nn.Module):
-    """A BERT with a linear classifier on its pooled vector, for fine-tuning.
+    """A BERT with a linear classifier on one vector per text, for fine-tuning.
+
+    pooling  "first": the pooling layer's vector of the first token, as BERT was published; "mean": the mean of the hidden vectors, better
+             where the first token was not trained to stand for the text
 
     Shapes: ids (B, L) to logits (B, C).
 
@@ -140,9 +143,12 @@ class BertClassifier(nn.Module):
     Devlin et al. 2019, section 4.1.
     """
 
-    def __init__(self, bert: Bert, classes: int, *, dropout: float | None = None) -> None:
+    def __init__(self, bert: Bert, classes: int, *, dropout: float | None = None, pooling: Literal["first", "mean"] = "first") -> None:
         super().__init__()
+        if pooling not in ("first", "mean"):
+            raise ValueError(f'pooling is {pooling!r}; expected "first" or "mean"')
         self.bert = bert
+        self.pooling = pooling
         self.dropout = bert.config.dropout if dropout is None else dropout
         self.output = nn.Linear(bert.config.d_model, classes)
         nn.init.normal_(self.output.weight, std=0.02)
@@ -162,8 +168,21 @@ class BertClassifier(nn.Module):
         save_folder(self, path)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        pooled = self.bert.pool(self.bert(ids, lengths, types))
+        hidden = self.bert(ids, lengths, types)
+        pooled = self.bert.pool(hidden) if self.pooling == "first" else mean_pooled(hidden, lengths)
         return self.output(dropout(pooled, self.dropout, self.training))  # type: ignore[no-any-return]
+
+
+def mean_pooled(hidden: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """Return the mean (B, D) of the hidden vectors (B, L, D) before the padding.
+
+    >>> mean_pooled(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2]))
+    tensor([[2.]])
+    """
+    if lengths is None:
+        return hidden.mean(1)
+    real = torch.arange(hidden.shape[1], device=hidden.device) < lengths[:, None]  # (B, L)
+    return hidden.masked_fill(~real[..., None], 0.0).sum(1) / lengths[:, None].to(hidden.dtype)
 
 
 class _MaskedHead(nn.Module):

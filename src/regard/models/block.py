@@ -16,6 +16,7 @@ from regard.layers.cache import LayerCache
 from regard.layers.dropout import dropout
 from regard.layers.multihead import MultiHeadAttention, Projected
 from regard.layers.positions import Learned, Rotary, Sinusoidal
+from regard.limits import check_fields
 from regard.masks import Mask, causal, window
 from regard.readings import Reading
 
@@ -56,15 +57,7 @@ class BlockConfig:
     window_layers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        choices = {
-            "norm": ("layer", "rms"),
-            "placement": ("pre", "post"),
-            "activation": ("gelu", "gelu_tanh", "relu", "swiglu"),
-            "positions": ("learned", "sinusoidal", "rotary", "none"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; expected one of {', '.join(allowed)}")
+        check_fields(self, may_be_zero=("types",), indices=("align_layer",))
 
     @property
     def width(self) -> int:

@@ -45,20 +45,24 @@ _COMPACT: dict[str, Callable[[Tensor], Tensor]] = {
 class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Nadaraya–Watson kernel regression as a scikit-learn estimator; memory grows linearly with the number of points.
 
-    width          w = 1/bandwidth: a number, one per feature, or "learn": the w with the least leave-one-out error
+    width          w, the inverse bandwidth: a number, one per feature, or "learn": the w with the least leave-one-out error
     kernel         "gaussian", "box" (1 where ‖(z − x)w‖ ≤ 1), "epanechnikov" (1 − u²), "triangular" (1 − u)
     per_dimension  learn one width per feature instead of one for all
+    bandwidth      instead of width: a number or one per feature; the width is its inverse
     max_queries    the leave-one-out error is computed at no more than this many points, drawn with `random_state`
 
     Where a kernel of finite support covers no point, the target of the nearest point is predicted: the limit of a wider kernel.
-    A sample weight multiplies a point's kernel.
+    A sample weight multiplies a point's kernel, and its error where a width is learned.
 
-    Attributes after fit: `width_` (a number or (d,)) and, if it was learned, `loo_error_` (the mean squared leave-one-out error).
+    Attributes after fit: `width_` and `bandwidth_` (a number or (d,)) and, if the width was learned, `loo_error_` (the mean squared
+    leave-one-out error).
 
     >>> X, y = textbook_data()
     >>> model = NadarayaWatson(width="learn").fit(X, y)
     >>> model.predict([[2.5]]).shape, model.width_ > 1
     ((1,), True)
+    >>> NadarayaWatson(bandwidth=0.5).fit(X, y).width_
+    2.0
     """
 
     def __init__(
@@ -67,11 +71,13 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         kernel: Kernel = "gaussian",
         *,
         per_dimension: bool = False,
+        bandwidth: float | ArrayLike | None = None,
         max_queries: int = 10_000,
         random_state: int = 0,
     ) -> None:
         self.width = width
         self.kernel = kernel
+        self.bandwidth = bandwidth
         self.per_dimension = per_dimension
         self.max_queries = max_queries
         self.random_state = random_state
@@ -88,7 +94,9 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
             points, targets, weight = points[weight > 0], targets[weight > 0], weight[weight > 0]
         self.X_, self.y_, self.weight_ = points, targets, weight
         memory = SortedPoints(points, targets.reshape(len(points), -1), weight, self.kernel)
-        if isinstance(self.width, str):
+        if self.bandwidth is not None:
+            width = self._inverse_bandwidth(points)
+        elif isinstance(self.width, str):
             if self.width != "learn":
                 raise ValueError(f"width is {self.width!r}; expected a number, one per feature, or 'learn'")
             if len(points) < 2:
@@ -103,7 +111,25 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
                     f"width is {self.width!r}; expected 'learn', one finite number ≥ 0, or {points.shape[1]} of them, one per feature"
                 )
         self.width_ = float(width) if width.ndim == 0 else width
+        with np.errstate(divide="ignore"):  # width 0 is an infinite bandwidth
+            bandwidth = 1 / np.asarray(width, dtype=np.float64)
+        self.bandwidth_ = float(bandwidth) if bandwidth.ndim == 0 else bandwidth
         return self
+
+    def _inverse_bandwidth(self, points: Array) -> Array:
+        """Return the width of a given bandwidth, checked."""
+        if isinstance(self.width, str) or np.ndim(self.width) or self.width != 1.0:
+            raise ValueError(f"width is {self.width!r} and bandwidth is {self.bandwidth!r}; give one of them (width = 1/bandwidth)")
+        try:
+            bandwidth = np.asarray(self.bandwidth, dtype=points.dtype)
+        except ValueError:
+            bandwidth = np.zeros(())
+        if bandwidth.shape not in ((), (points.shape[1],)) or not (bandwidth > 0).all():
+            raise ValueError(
+                f"bandwidth is {self.bandwidth!r}; expected one number > 0, or {points.shape[1]} of them, one per feature "
+                '(to learn it: width="learn")'
+            )
+        return np.asarray(1 / bandwidth, dtype=points.dtype)
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the target of every row of X: (L,) or (L, t)."""
@@ -116,6 +142,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def leave_one_out_error(self) -> float:
         """Return the mean squared error at the training points, each predicted from the others; at no more than `max_queries` of them.
 
+        With sample weights it is the weighted mean.
         Where no other point has any weight, the target of the nearest other point is predicted, as `predict` does. After fitting with
         width="learn" it equals `loo_error_`.
         """
@@ -146,6 +173,11 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         k = torch.where(k.sum(-1, keepdim=True) > 0, k, Argmax()(score))
         compact: Array = (k / k.sum(-1, keepdim=True)).numpy()
         return compact
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = not isinstance(self.width, str) and not np.any(self.width)  # width 0 predicts the mean
+        return tags
 
 
 class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -210,13 +242,16 @@ class SortedPoints:
     def error(self, rows: Tensor, width: Tensor) -> Tensor:
         """Compute the mean squared error at the points `rows` (ascending, in sorted order), each predicted from the others.
 
-        Differentiable in the width.
+        A point's error counts as often as its weight says. Differentiable in the width.
         """
-        total = width.new_zeros(())
+        total, counted = width.new_zeros(()), width.new_tensor(float(len(rows)))
+        if self.log_weight is not None:
+            counted = self.log_weight[rows].exp().sum()
         for block, start, stop in self._split(self.points[rows], width.detach(), rows):
             own = rows[block]
-            total = total + (self._block(self.points[own], width, own, start, stop) - self.targets[own]).square().sum()
-        return total / (len(rows) * self.targets.shape[1])
+            square = (self._block(self.points[own], width, own, start, stop) - self.targets[own]).square().sum(-1)
+            total = total + (square if self.log_weight is None else square * self.log_weight[own].exp()).sum()
+        return total / (counted * self.targets.shape[1])
 
     def _block(self, queries: Tensor, width: Tensor, own: Tensor | None, start: int, stop: int) -> Tensor:
         """Pool the points [start, stop) for one block of queries; `own` (L,) is each query's own point, which gets no weight."""

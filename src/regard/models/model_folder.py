@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from regard.files import write_atomic, write_text
 from regard.layers.positions import Rotary
+from regard.limits import check_count
 from regard.models.bert import Bert, BertClassifier, BertConfig
+from regard.models.empty import empty_model
 from regard.models.gpt import Gpt, GptConfig
 from regard.models.published.families import GPT_FAMILIES, bert_from_config, gpt_from_config
-from regard.models.published.fields import read_json
+from regard.models.published.fields import read_json, weight_file_names
 from regard.models.published.tensors import BERT_UNUSED, GPT_UNUSED, TensorMap, TensorSource, weight_and_bias
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -51,7 +53,10 @@ class SafetensorsFolder:
     def get(self, name: str) -> Tensor:
         path, stored = self._files[name]
         with _safe_open(path) as file:
-            return file.get_tensor(stored)  # type: ignore[no-any-return]
+            try:
+                return file.get_tensor(stored)  # type: ignore[no-any-return]
+            except (SafetensorError, RuntimeError, AttributeError, KeyError) as error:  # a dtype that torch does not have, a damaged shape
+                raise ValueError(f"{path}: the tensor {stored} cannot be read ({error})") from error
 
 
 def load_gpt(path: str | Path, *, dtype: torch.dtype, device: torch.device | str) -> Gpt:
@@ -64,7 +69,7 @@ def load_gpt(path: str | Path, *, dtype: torch.dtype, device: torch.device | str
         return build_from_tensors(lambda: Gpt(gguf_config), gguf_map, gguf_tensors, (), dtype, device)
     config, tensors = _open(path)
     if _saved_class(config) == "Gpt":
-        return _load_saved(lambda: Gpt(config_from_dict(GptConfig, config["config"])), tensors, dtype, device)
+        return _load_saved(lambda: Gpt(config_from_dict(GptConfig, config.get("config"))), tensors, dtype, device)
     if config.get("model_type") not in GPT_FAMILIES:
         readable = ", ".join([*GPT_FAMILIES, "folders of Gpt.save_folder and .gguf files"])
         hint = "; use Bert.from_folder for it" if config.get("model_type") == "bert" else ""
@@ -78,7 +83,7 @@ def load_bert(path: str | Path, *, dtype: torch.dtype, device: torch.device | st
     """Load a folder of `Bert.save_folder` or a published bert folder."""
     config, tensors = _open(Path(path))
     if _saved_class(config) == "Bert":
-        return _load_saved(lambda: Bert(config_from_dict(BertConfig, config["config"])), tensors, dtype, device)
+        return _load_saved(lambda: Bert(config_from_dict(BertConfig, config.get("config"))), tensors, dtype, device)
     bert_config, tensor_map = _published_bert(Path(path), config, tensors)
     return build_from_tensors(lambda: Bert(bert_config), tensor_map, tensors, BERT_UNUSED, dtype, device)
 
@@ -87,8 +92,10 @@ def load_classifier(path: str | Path, *, dtype: torch.dtype, device: torch.devic
     """Load a folder of `BertClassifier.save_folder` or a published bert folder with a sequence classifier."""
     config, tensors = _open(Path(path))
     if _saved_class(config) == "BertClassifier":
-        inner = config_from_dict(BertConfig, config["config"])
-        return _load_saved(lambda: BertClassifier(Bert(inner), config["classes"], dropout=config["dropout"]), tensors, dtype, device)
+        inner = config_from_dict(BertConfig, config.get("config"))
+        check_count("classes", config.get("classes"), 1)
+        options: dict[str, Any] = {"dropout": config.get("dropout"), "pooling": config.get("pooling", "first")}
+        return _load_saved(lambda: BertClassifier(Bert(inner), config["classes"], **options), tensors, dtype, device)
     bert_config, tensor_map = _published_bert(Path(path), config, tensors)
     if "classifier.weight" not in tensors.names:
         raise ValueError(f"{path} has no classifier weights; load it with Bert.from_folder and train BertClassifier(bert, classes)")
@@ -104,7 +111,7 @@ def load_transformer(path: str | Path, *, dtype: torch.dtype, device: torch.devi
     config, tensors = _open(Path(path))
     if _saved_class(config) != "Transformer":
         raise ValueError(f"{path} holds a model of type {_type(config)!r}; Transformer reads folders of Transformer.save_folder")
-    return _load_saved(lambda: Transformer(config_from_dict(TransformerConfig, config["config"])), tensors, dtype, device)
+    return _load_saved(lambda: Transformer(config_from_dict(TransformerConfig, config.get("config"))), tensors, dtype, device)
 
 
 def save_folder(model: nn.Module, path: str | Path) -> None:
@@ -114,15 +121,17 @@ def save_folder(model: nn.Module, path: str | Path) -> None:
     inner = model.bert if isinstance(model, BertClassifier) else model
     content: dict[str, Any] = {"regard": type(model).__name__, "config": dataclasses.asdict(inner.config)}  # type: ignore[call-overload]
     if isinstance(model, BertClassifier):
-        content |= {"classes": model.output.out_features, "dropout": model.dropout}
+        content |= {"classes": model.output.out_features, "dropout": model.dropout, "pooling": model.pooling}
     state = {name: tensor.detach().contiguous() for name, tensor in _unique_tensors(model).items()}
     write_atomic(folder / _WEIGHTS, lambda draft: save_file(state, draft, metadata={"format": "pt"}))
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     write_text(folder / _CONFIG, text)
 
 
-def config_from_dict(kind: type[_Config], options: Mapping[str, Any]) -> _Config:
+def config_from_dict(kind: type[_Config], options: Any) -> _Config:
     """Build a config dataclass from its fields as JSON stores them (tuples as lists, Rotary as a mapping)."""
+    if not isinstance(options, Mapping):
+        raise ValueError(f"the config of {kind.__name__} is {str(options)[:80]!r}; expected a JSON object")
     fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(options.keys() - fields)
     if unknown:
@@ -130,7 +139,10 @@ def config_from_dict(kind: type[_Config], options: Mapping[str, Any]) -> _Config
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     if isinstance(options.get("rotary"), Mapping):
         values["rotary"] = config_from_dict(Rotary, options["rotary"])
-    return kind(**values)
+    try:
+        return kind(**values)
+    except TypeError as error:  # a required field is missing
+        raise ValueError(f"the config of {kind.__name__} cannot be read: {str(error).partition('() ')[2] or error}") from error
 
 
 def build_from_tensors(
@@ -145,8 +157,7 @@ def build_from_tensors(
 
     tensor_map: for each tensor of the model, those it is made from. unused: parts of the names of tensors that may be left over.
     """
-    with torch.device("meta"):
-        model = build()
+    model = empty_model(build, tensors.where)
     parameters = _unique_tensors(model)
     _check_names(parameters.keys(), tensor_map, tensors, unused)
     state: dict[str, Tensor] = {}
@@ -166,8 +177,7 @@ def build_from_tensors(
 
 
 def _load_saved(build: Callable[[], _Model], tensors: Tensors, dtype: torch.dtype, device: torch.device | str) -> _Model:
-    with torch.device("meta"):
-        names = _unique_tensors(build())
+    names = _unique_tensors(empty_model(build, tensors.where))
     return build_from_tensors(build, {name: TensorSource((name,)) for name in names}, tensors, (), dtype, device)
 
 
@@ -204,7 +214,8 @@ def _open(folder: Path) -> tuple[dict[str, Any], SafetensorsFolder]:
         raise FileNotFoundError(f"{folder} has no {_CONFIG}; give the folder a model was downloaded or saved to")
     config = read_json(folder / _CONFIG)
     if "quantization_config" in config:
-        method = config["quantization_config"].get("quant_method", "unknown")
+        details = config["quantization_config"]
+        method = details.get("quant_method", "unknown") if isinstance(details, dict) else "unknown"
         raise ValueError(f"{folder} is quantised ({method}); read the unquantised weights, or a .gguf file")
     return config, SafetensorsFolder(folder)
 
@@ -212,14 +223,14 @@ def _open(folder: Path) -> tuple[dict[str, Any], SafetensorsFolder]:
 def _safe_open(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
-    except SafetensorError as error:
+    except (SafetensorError, UnicodeError) as error:
         raise ValueError(f"{path} is not a safetensors file or is incomplete ({error}); download it again") from error
 
 
 def _weight_files(folder: Path) -> list[Path]:
     if (folder / _INDEX).is_file():
-        index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
-        files = [folder / name for name in sorted(set(index["weight_map"].values()))]
+        names = weight_file_names(folder / _INDEX)
+        files = [folder / name for name in names]
         missing = [file.name for file in files if not file.is_file()]
         if missing:
             raise FileNotFoundError(f"{folder} lacks {_some(missing)}, listed in {_INDEX}; download them too")

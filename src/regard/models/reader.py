@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from ..attention import observe
 from ..choices import Argmax, Choice, Sample, Softmax, reinforce
+from ..limits import check_fields
 from ..masks import padding
 from ..scores import ScaledDot
 
@@ -42,6 +43,7 @@ class ReaderConfig:
     def __post_init__(self) -> None:
         if self.attention not in ("hard", "soft"):
             raise ValueError(f"attention is {self.attention!r}; expected 'hard' or 'soft'")
+        check_fields(self, may_be_zero=("hops",))
         if self.hops < 1:
             raise ValueError(f"hops is {self.hops}; expected 1 or more (how many sentences are picked)")
 

@@ -26,17 +26,19 @@ from ..choices import Argmax
 from ..masks import Mask, padding
 from ..readings import Rows
 from ..scores import Additive, Score
+from .copying import Copying, attention_weights
 from .translator import Step
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """An encoded source: annotations h (B, S, 2n), prepared keys (B, S, a), lengths (B,), and the first decoder state s_0 (B, n)."""
+    """An encoded source: annotations h (B, S, 2n), prepared keys (B, S, a), lengths (B,), first decoder state s_0 (B, n), ids (B, S)."""
 
     annotations: Tensor
     keys: Tensor
     lengths: Tensor
     first: Tensor
+    source: Tensor
 
     @cached_property
     def mask(self) -> Mask:
@@ -45,7 +47,7 @@ class Memory:
 
     def select(self, index: Tensor) -> Memory:
         """Return rows `index` of every tensor."""
-        return Memory(self.annotations[index], self.keys[index], self.lengths[index], self.first[index])
+        return Memory(*(tensor[index] for tensor in (self.annotations, self.keys, self.lengths, self.first, self.source)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +149,7 @@ class FixedContext(nn.Module):
         last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, half)
         ahead, back = h[..., :half].gather(1, last)[:, 0], h[:, 0, half:]  # →h_S, ←h_1
         c = torch.tanh(self.context(self.dropout(torch.cat([ahead, back], dim=-1))))  # (B, n)
-        return Memory(c, c, lengths, torch.tanh(self.first(back)))
+        return Memory(c, c, lengths, torch.tanh(self.first(back)), source)
 
     def start(self, memory: Memory) -> RecurrentState:
         return _initial_state(memory)
@@ -156,7 +158,7 @@ class FixedContext(nn.Module):
         """Return a context that changes nothing: this model has no attention."""
         return nullcontext()
 
-    def step(self, state: RecurrentState, token: Tensor) -> Step:
+    def step(self, state: RecurrentState, token: Tensor, *, align: bool = True) -> Step:
         c, y = state.memory.annotations, self.dropout(self.embedding(token))
         s, _ = self.decoder(torch.cat([y, c], dim=-1)[:, None], state.s[None].contiguous())
         return Step(self.readout(s[:, 0], c, y), replace(state, s=s[:, 0]))
@@ -192,6 +194,7 @@ class Bahdanau(nn.Module):
 
     score   a `regard` score between queries of `state` and keys of 2·(state // 2) features; None: `Additive(hidden=alignment)`
     tied    the read-out's last layer shares the weights of the target embedding
+    copy    source words may be copied (`Copying`, which needs one vocabulary of source and target); the outputs are then log-probabilities
 
     Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate" (arXiv:1409.0473), section 3
     and appendix A; the read-out is a tanh layer where theirs is a maxout.
@@ -213,6 +216,7 @@ class Bahdanau(nn.Module):
         query: Literal["previous", "current"] = "previous",
         dropout: float = 0.0,
         tied: bool = False,
+        copy: bool = False,
     ) -> None:
         super().__init__()
         if query not in ("previous", "current"):
@@ -228,6 +232,9 @@ class Bahdanau(nn.Module):
         self.embedding = nn.Embedding(target_words, embedding, padding_idx=0)
         self.decoder = nn.GRU(embedding + (width if query == "previous" else 0), state, batch_first=True)
         self.readout = Readout(self.embedding, state, width, dropout=dropout, tied=tied)
+        if copy and source_words != target_words:
+            raise ValueError(f"copying needs one vocabulary of source and target, but they have {source_words} and {target_words} words")
+        self.copying = Copying(state + width + embedding) if copy else None
         self.dropout = nn.Dropout(dropout)
         _initialise(self)
 
@@ -236,7 +243,7 @@ class Bahdanau(nn.Module):
         first = torch.tanh(self.first(h[:, 0, h.shape[-1] // 2 :]))  # s_0 from ←h_1
         # Keys are prepared here, once per sentence; `prepare` treats queries and keys independently, so an empty query will do.
         _, keys = self.score.prepare(first.new_empty(len(h), 0, first.shape[-1]), h)
-        return Memory(h, keys, lengths, first)
+        return Memory(h, keys, lengths, first, source)
 
     def context(self, s: Tensor, memory: Memory) -> Tensor:
         """Compute contexts c (B, T, 2n) for states s (B, T, n)."""
@@ -269,7 +276,7 @@ class Bahdanau(nn.Module):
     def start(self, memory: Memory) -> RecurrentState:
         return _initial_state(memory)
 
-    def step(self, state: RecurrentState, token: Tensor) -> Step:
+    def step(self, state: RecurrentState, token: Tensor, *, align: bool = True) -> Step:
         y = self.dropout(self.embedding(token))  # (B, m)
         if self.query == "previous":
             c, alpha = self.align(state.s[:, None], state.memory)
@@ -277,20 +284,20 @@ class Bahdanau(nn.Module):
         else:
             s = self._gru_step(F.linear(y, *self._gru_input), state.s)
             c, alpha = self.align(s[:, None], state.memory)
-        return Step(self.readout(s, c[:, 0], y), replace(state, s=s), alpha[:, 0])
+        logits = self.readout(s, c[:, 0], y)
+        if self.copying is not None:
+            logits = self.copying(logits[:, None], torch.cat([s, c[:, 0], y], -1)[:, None], alpha, state.memory.source)[:, 0]
+        return Step(logits, replace(state, s=s), alpha[:, 0])
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
         memory = self.encode(source, lengths)
         y = self.dropout(self.embedding(target))  # (B, T, m)
+        if self.copying is not None:
+            return self._copying_forward(self.copying, memory, y, keep)
         if self.query == "current":
             s, _ = self.decoder(y, memory.first[None].contiguous())  # (B, T, n)
             return _logits(self.readout, keep, s, self.context(s, memory), y)
-        # c_i needs s_{i−1}, so this decoder runs step by step. What does not depend on the state (y's part of the gates, the
-        # read-out) is computed for all steps at once, outside the loop.
-        weight, bias = self._gru_input
-        weight_y, weight_c = weight[:, : y.shape[-1]], weight[:, y.shape[-1] :]
-        gates = F.linear(y, weight_y, bias).unbind(1)  # T × (B, 3n)
-        weight_c = weight_c.t().contiguous()
+        gates, weight_c = self._gates(y)
         s, states, contexts = memory.first, [], []
         for gate in gates:
             c = self.context(s[:, None], memory)[:, 0]
@@ -298,6 +305,42 @@ class Bahdanau(nn.Module):
             states.append(s)
             contexts.append(c)
         return _logits(self.readout, keep, torch.stack(states, 1), torch.stack(contexts, 1), y)
+
+    def _gates(self, y: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Return y's part of the gates of every step, T × (B, 3n), and the context's weights of the gates.
+
+        c_i needs s_{i−1}, so the decoder runs step by step; what does not depend on the state is computed here for all steps at once.
+        """
+        weight, bias = self._gru_input
+        weight_y, weight_c = weight[:, : y.shape[-1]], weight[:, y.shape[-1] :]
+        return F.linear(y, weight_y, bias).unbind(1), weight_c.t().contiguous()
+
+    def _copying_forward(self, copying: Copying, memory: Memory, y: Tensor, keep: Tensor | None) -> Tensor:
+        """Compute log-probabilities with copying of all positions (B, T, V), or of those where `keep` is True: (N, V)."""
+        if self.query == "current":
+            s, _ = self.decoder(y, memory.first[None].contiguous())
+            alpha = self._weights(s, memory)  # (B, T, S)
+        else:
+            gates, weight_c = self._gates(y)
+            state, states, rows = memory.first, [], []
+            for gate in gates:
+                row = self._weights(state[:, None], memory)
+                state = self._gru_step(torch.addmm(gate, (row @ memory.annotations)[:, 0], weight_c), state)
+                states.append(state)
+                rows.append(row)
+            s, alpha = torch.stack(states, 1), torch.cat(rows, 1)
+        c = alpha @ memory.annotations
+        if keep is None:
+            return cast(Tensor, copying(self.readout(s, c, y), torch.cat([s, c, y], -1), alpha, memory.source))
+        # One row for each of the N positions: their sentence's source ids are repeated, their padding is not computed.
+        s, c, y, alpha = s[keep], c[keep], y[keep], alpha[keep]
+        source = memory.source[keep.nonzero()[:, 0]]
+        return cast(Tensor, copying(self.readout(s, c, y)[:, None], torch.cat([s, c, y], -1)[:, None], alpha[:, None], source)[:, 0])
+
+    def _weights(self, s: Tensor, memory: Memory) -> Tensor:
+        """Compute weights α (B, T, S) for states s (B, T, n), with gradients."""
+        query, _ = self.score.prepare(s, memory.annotations[:, :0])
+        return attention_weights(query, memory.keys, score=self.score.prepared(), mask=memory.mask)
 
     @property
     def _gru_input(self) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 Axes: B batch, S source tokens, T target tokens, D model width, V target vocabulary.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.choices import Softmax
+from regard.choices import Argmax
 from regard.layers.cache import Cache
 from regard.layers.dropout import dropout
 from regard.layers.multihead import Projected
 from regard.masks import Mask, padding
 from regard.models.block import Block, BlockConfig, Recorder, causal_mask, norm_layer, position_table
+from regard.models.copying import Copying, attention_weights
 from regard.models.translator import Step
 from regard.readings import Rows
+from regard.scores import ScaledDot
 
 __all__ = ["Transformer", "TransformerConfig", "TransformerMemory", "TransformerState"]
-
-_HARD_TEMPERATURE = 1e-4  # low enough that the softmax weights are one-hot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,7 @@ class TransformerConfig(BlockConfig):
 
     shared       source and target words have one embedding (the vocabularies must be the same)
     tied         the output projection shares the weights of the target embedding
+    copy         source words may be copied by a pointer, an attention head on the encoder's output (needs `shared`)
     align_layer  the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one)
     """
 
@@ -43,6 +44,7 @@ class TransformerConfig(BlockConfig):
     context: int = 512
     shared: bool = False
     tied: bool = True
+    copy: bool = False
     align_layer: int = -2
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "relu"
     positions: Literal["learned", "sinusoidal", "rotary", "none"] = "sinusoidal"
@@ -55,14 +57,21 @@ class TransformerConfig(BlockConfig):
             raise ValueError(
                 f"shared=True needs one vocabulary of source and target, but they have {sizes} words; build a joint one or use shared=False"
             )
+        if self.copy and not self.shared:
+            raise ValueError("copy=True copies words of the source into the target and needs one vocabulary of both; use shared=True")
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerMemory:
-    """An encoded source: hidden (B, S, D) and lengths (B,)."""
+    """An encoded source: hidden (B, S, D), lengths (B,) and ids (B, S)."""
 
     hidden: Tensor
     lengths: Tensor
+    ids: Tensor
+
+    def select(self, index: Tensor) -> "TransformerMemory":
+        """Return rows `index` of every tensor."""
+        return TransformerMemory(self.hidden[index], self.lengths[index], self.ids[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +79,15 @@ class TransformerState:
     """The state of the decoder: keys and values of the words decoded so far (`cache`) and of the source, one pair per layer.
 
     `source` has one row per sentence; `rows` (B,) is the sentence of each hypothesis, and `cross` and `mask` have one row per hypothesis.
+    `memory` is the encoded source, one row per sentence, which a pointer copies from.
     """
 
     cache: Cache
     source: tuple[Projected, ...]
-    lengths: Tensor
+    memory: TransformerMemory
     rows: Tensor
     cross: tuple[Projected, ...]
-    mask: Mask
+    mask: Mask | None  # None: no source is padded
 
     def select(self, index: Tensor) -> "TransformerState":
         """Return rows `index` (N,), repeated, dropped or reordered. Reordering hypotheses of the same sentence does not copy the source."""
@@ -85,7 +95,26 @@ class TransformerState:
         if torch.equal(rows, self.rows):
             return replace(self, cache=cache)
         cross = tuple(projected.select(rows) for projected in self.source)
-        return TransformerState(cache, self.source, self.lengths, rows, cross, padding(self.lengths[rows]))
+        return TransformerState(cache, self.source, self.memory, rows, cross, _padding(self.memory.lengths[rows], cross[0].key.shape[2]))
+
+
+class Pointer(nn.Module):
+    """One attention head from the decoder's last hidden vectors to the encoder's, whose weights say which source word to copy."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query, self.key = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.copying = Copying(width)
+
+    def forward(
+        self, hidden: Tensor, unembed: Callable[[Tensor], Tensor], memory: TransformerMemory, *, keep: Tensor | None = None
+    ) -> Tensor:
+        """Compute log-probabilities (B, T, V) of hidden (B, T, D), or (N, V) of the N positions where `keep` (B, T) is True."""
+        weights = attention_weights(self.query(hidden), self.key(memory.hidden), score=ScaledDot(), mask=padding(memory.lengths))
+        if keep is None:
+            return self.copying(unembed(hidden), hidden, weights, memory.ids)  # type: ignore[no-any-return]
+        hidden, weights, source = hidden[keep][:, None], weights[keep][:, None], memory.ids[keep.nonzero()[:, 0]]
+        return self.copying(unembed(hidden), hidden, weights, source)[:, 0]  # type: ignore[no-any-return]
 
 
 class Transformer(nn.Module):
@@ -117,6 +146,7 @@ class Transformer(nn.Module):
         self.encoder_norm = norm_layer(config) if final else nn.Identity()
         self.decoder_norm = norm_layer(config) if final else nn.Identity()
         self.head = None if config.tied else nn.Linear(config.d_model, config.target_vocabulary, bias=False)
+        self.pointer = Pointer(config.d_model) if config.copy else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -144,14 +174,19 @@ class Transformer(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
         """Compute logits with teacher forcing: (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True."""
-        hidden = self.hidden(source, lengths, target)
+        memory = self.encode(source, lengths)
+        hidden = self._decode(memory, target)
+        if self.pointer is not None:
+            return self.pointer(hidden, self.unembed, memory, keep=keep)  # type: ignore[no-any-return]
         return self.unembed(hidden if keep is None else hidden[keep])
 
     def hidden(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         """Compute the last hidden vectors (B, T, D), those the logits are computed from."""
-        memory = self.encode(source, lengths)
+        return self._decode(self.encode(source, lengths), target)
+
+    def _decode(self, memory: TransformerMemory, target: Tensor) -> Tensor:
         x = self._embed(target, self.target_tokens, self.target_positions, 0)
-        mask, memory_mask = causal_mask(target.shape[1], self.config.window, cached=False), padding(lengths)
+        mask, memory_mask = causal_mask(target.shape[1], self.config.window, cached=False), padding(memory.lengths)
         for block in self.decoder:
             x = block(x, mask=mask, memory=memory.hidden, memory_mask=memory_mask)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
@@ -172,7 +207,7 @@ class Transformer(nn.Module):
         x, mask = self._embed(source, self.source_tokens, self.source_positions, 0), padding(lengths)
         for block in self.encoder:
             x = block(x, mask=mask)
-        return TransformerMemory(self.encoder_norm(x), lengths)
+        return TransformerMemory(self.encoder_norm(x), lengths, source)
 
     def start(self, memory: TransformerMemory) -> TransformerState:
         """Return the state before the first word; the source's keys and values are computed here, once."""
@@ -180,14 +215,14 @@ class Transformer(nn.Module):
         source = tuple(block.cross.project(memory.hidden) for block in self.decoder)  # type: ignore[union-attr, operator]
         cache = Cache(config.decoder_layers, window=config.window)
         rows = torch.arange(len(memory.lengths), device=memory.lengths.device)
-        return TransformerState(cache, source, memory.lengths, rows, source, padding(memory.lengths))
+        return TransformerState(cache, source, memory, rows, source, _padding(memory.lengths, memory.hidden.shape[1]))
 
-    def step(self, state: TransformerState, token: Tensor) -> Step:
+    def step(self, state: TransformerState, token: Tensor, *, align: bool = True) -> Step:
         """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`."""
         cache = state.cache.fork()
         x = self._embed(token[:, None], self.target_tokens, self.target_positions, cache.length)
         recorder = Recorder([Rows([0])])
-        align_layer = range(len(self.decoder))[max(self.config.align_layer, -len(self.decoder))]
+        align_layer = range(len(self.decoder))[max(self.config.align_layer, -len(self.decoder))] if align else None
         for layer, block in enumerate(self.decoder):
             x = block(
                 x,
@@ -196,18 +231,28 @@ class Transformer(nn.Module):
                 memory_mask=state.mask,
                 cross_recorder=recorder if layer == align_layer else None,
             )
-        logits = self.unembed(self.decoder_norm(x)[:, 0])
-        alignment = recorder.attended[0].readings["rows"][:, :, 0].mean(1)  # over heads: (B, S)
+        hidden = self.decoder_norm(x)
+        if self.pointer is None:
+            logits = self.unembed(hidden[:, 0])
+        else:
+            memory, rows = state.memory, state.rows
+            logits = self.pointer(hidden, self.unembed, TransformerMemory(memory.hidden[rows], memory.lengths[rows], memory.ids[rows]))[
+                :, 0
+            ]
+        alignment = recorder.attended[0].readings["rows"][:, :, 0].mean(1) if align else None  # over heads: (B, S)
         return Step(logits, replace(state, cache=cache), alignment)
 
     @contextmanager
     def hard_attention(self) -> Iterator[None]:
-        """Within this context, each cross-attention head puts all weight on its largest one, by a softmax of very low temperature."""
+        """Within this context, each cross-attention head puts all weight on its largest one.
+
+        The alignment of `step` is the mean over the heads, so a row may have several positions, one a head.
+        """
         layers = [block.cross for block in self.decoder if isinstance(block, Block) and block.cross is not None]
         before = [layer.choice for layer in layers]
         try:
             for layer in layers:
-                layer.choice = Softmax(temperature=_HARD_TEMPERATURE)
+                layer.choice = Argmax()
             yield
         finally:
             for layer, choice in zip(layers, before, strict=True):
@@ -218,3 +263,8 @@ class Transformer(nn.Module):
         if positions is not None:
             x = positions(x, start)
         return dropout(x, self.config.dropout, self.training)
+
+
+def _padding(lengths: Tensor, longest: int) -> Mask | None:
+    """The mask of padded sources; None where none is shorter than the longest."""
+    return padding(lengths) if len(lengths) and int(lengths.min()) < longest else None

@@ -40,8 +40,8 @@ class Translator(Protocol):
         """Return the decoder's state before the first word."""
         ...
 
-    def step(self, state: Any, token: Tensor) -> Step:
-        """Read the previous word `token` (B,) and predict the next."""
+    def step(self, state: Any, token: Tensor, *, align: bool = True) -> Step:
+        """Read the previous word `token` (B,) and predict the next. align=False: the alignment is not needed."""
         ...
 
     def hard_attention(self) -> AbstractContextManager[None]:

@@ -27,26 +27,29 @@ def word_alignment(weights: Tensor, target: Sequence[Word], source: Sequence[Wor
 
 
 def draw(weights: Tensor, target: Sequence[str], source: Sequence[str], *, colour: bool = False, dark: bool = True) -> str:
-    """Draw an alignment (T, S) as text: a line per source word, a column per target word, and each line's largest weight at its end.
+    """Draw an alignment (T, S) as text: a line per target word, a column per source word, as on the page.
+
+    At the end of a line stands its largest weight with the source word it is on.
 
     colour  24-bit blocks, from the background to blue; otherwise plain ASCII shades " .:-=+*#%@".
     dark    whether the terminal's background is dark (large weights are then brighter, not darker).
 
     >>> print(draw(torch.tensor([[0.97, 0.03], [0.1, 0.9]]), ["I", "love"], ["我", "爱"]))
-         I  love
-    我  @@   ..   0.97
-    爱       %%   0.90
+          我  爱  largest weight
+    I     @@      0.97 我
+    love  ..  %%  0.90 爱
     """
     pen = Pen(colour, dark)
-    left = max((columns(s) for s in source), default=0)
-    widths = [max(columns(t), 2) for t in target]
-    lines = [pad("", left) + "  " + "  ".join(pad(t, w, "centre" if w == 2 else "left") for t, w in zip(target, widths, strict=True))]
-    for j, word in enumerate(source):
+    left = max((columns(t) for t in target), default=0)
+    widths = [max(columns(s), 2) for s in source]
+    names = "  ".join(pad(s, w, "centre" if w == 2 else "left") for s, w in zip(source, widths, strict=True))
+    lines = [f"{pad('', left)}  {names}  largest weight"]
+    for i, word in enumerate(target):
         cells = []
-        for i, width in enumerate(widths):
-            weight = float(weights[i, j])
+        for j, width in enumerate(widths):
             lead = (width - 2) // 2 if width > 3 else 0
-            cells.append(" " * lead + pen.cell(weight) + " " * (width - 2 - lead))
-        peak = float(weights[:, j].max()) if len(target) else 0.0
-        lines.append(f"{pad(word, left)}  {'  '.join(cells)}  {peak:.2f}")
+            cells.append(" " * lead + pen.cell(float(weights[i, j])) + " " * (width - 2 - lead))
+        best = int(weights[i].argmax()) if len(source) else -1
+        largest = f"  {float(weights[i, best]):.2f} {source[best]}" if best >= 0 else ""
+        lines.append(f"{pad(word, left)}  {'  '.join(cells)}{largest}")
     return "\n".join(line.rstrip() for line in lines)

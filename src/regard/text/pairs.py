@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..files import read_bytes
+
 
 class Pair(NamedTuple):
     """One training example: a source text and its target text."""
@@ -64,7 +66,7 @@ def hold_out(pairs: Sequence[Pair], share: float, most: int = 1000) -> tuple[lis
 
 def read_lines(path: str | Path) -> list[str]:
     """Return the lines of a UTF-8 file, without line ends; an error names the file and line that is not UTF-8."""
-    return decode_lines(Path(path).read_bytes(), path)
+    return decode_lines(read_bytes(path), path)
 
 
 def decode_lines(data: bytes, name: str | Path) -> list[str]:
@@ -117,6 +119,8 @@ def _jsonl(path: Path, keys: tuple[str, str]) -> Iterator[Pair]:
             item = json.loads(line)
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}:{number}: not JSON ({error.msg}, column {error.colno})") from error
+        except (RecursionError, ValueError) as error:
+            raise ValueError(f"{path}:{number}: not JSON (nested too deeply, or a number of too many digits)") from error
         if not isinstance(item, dict):
             raise ValueError(f"{path}:{number}: a {type(item).__name__}; expected an object with the keys {keys[0]!r} and {keys[1]!r}")
         for key in keys:

@@ -1,4 +1,4 @@
-"""Vocabularies of BPE, Unigram, character or word tokens, trained from lines of text.
+"""Vocabularies of BPE, Unigram, character, word or mixed tokens, trained from lines of text.
 
 A vocabulary wraps a `tokenizers` pipeline and is one JSON file on disk. Spaces are kept as the character "▁", so that joining the
 tokens restores the text.
@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..files import write_text
+from ..files import MAX_JSON_BYTES, as_object, read_bytes, write_text
 from .chinese import folding_table
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Kind = Literal["bpe", "unigram", "char", "word"]
+Kind = Literal["bpe", "unigram", "char", "word", "mixed"]
 
 PAD, BOS, EOS, UNK, MASK = range(5)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
@@ -67,9 +68,10 @@ class Vocabulary:
         """Train a vocabulary of at most `size` tokens on `lines`.
 
         kind      "bpe" (Sennrich et al. 2016, arXiv:1508.07909), "unigram" (Kudo 2018, arXiv:1804.10959), "char" or "word".
-                  For Chinese, "char" makes every character a token; "unigram" finds words and parts of words.
+                  For Chinese, "char" makes every character a token; "unigram" finds words and parts of words; "mixed" makes every
+                  Chinese character a token and BPE tokens of everything else, for models of both languages.
         simplify  convert traditional Chinese characters to simplified ones; the table is stored in the vocabulary.
-        min_count tokens that occur less often become <unk> (for "char", "word" and BPE merges).
+        min_count tokens that occur less often become <unk> (for "char", "word", BPE merges and the characters of "mixed").
         """
         if kind not in get_args(Kind):
             raise ValueError(f"kind is {kind!r}; expected one of {', '.join(get_args(Kind))}")
@@ -80,7 +82,8 @@ class Vocabulary:
         if fold:
             translation = str.maketrans(fold)
             texts = [text.translate(translation) for text in texts]
-        tokenizer, trainer = _pipeline(kind, size=size, lowercase=lowercase, min_count=min_count)
+        alphabet = _frequent_characters(texts, lowercase, min_count) if kind == "mixed" else None
+        tokenizer, trainer = _pipeline(kind, size=size, lowercase=lowercase, min_count=min_count, alphabet=alphabet)
         tokenizer.train_from_iterator(texts, trainer, length=len(texts))
         if kind == "unigram":
             tokenizer = _deterministic(tokenizer)
@@ -93,12 +96,16 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of one text, without <s> and </s>."""
-        ids: list[int] = self._tokenizer.encode(text.translate(self._translation)).ids
+        ids: list[int] = self._tokenizer.encode(self._prepared(text)).ids
         return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of several texts, computed in parallel."""
-        return [e.ids for e in self._tokenizer.encode_batch([t.translate(self._translation) for t in texts])]
+        return [e.ids for e in self._tokenizer.encode_batch([self._prepared(t) for t in texts])]
+
+    def _prepared(self, text: str) -> str:
+        text = text.translate(self._translation)
+        return text.strip() if self.kind == "mixed" else text
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids; special tokens are left out."""
@@ -154,10 +161,16 @@ class Vocabulary:
         except ImportError as error:
             raise ImportError(_INSTALL) from error
 
-        data = json.loads(text)
-        if not isinstance(data, dict) or data.get("regard") != "vocabulary":
+        data = as_object(text, "this vocabulary")
+        if data.get("regard") != "vocabulary":
             raise ValueError('this JSON is not a regard vocabulary: expected "regard": "vocabulary" in it')
-        return cls(Tokenizer.from_str(json.dumps(data["tokenizer"])), kind=data["kind"], fold=data["fold"])
+        try:
+            tokenizer = Tokenizer.from_str(json.dumps(data["tokenizer"]))
+            if any(tokenizer.id_to_token(i) is None for i in range(tokenizer.get_vocab_size())):
+                raise ValueError("its ids are not 0, 1, 2 …")
+            return cls(tokenizer, kind=data["kind"], fold=data["fold"])
+        except Exception as error:  # tokenizers raises nothing more specific
+            raise ValueError(f"this vocabulary cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
 
     def save(self, path: str | Path) -> None:
         """Write the vocabulary to a file; a write that fails leaves the old file."""
@@ -167,8 +180,8 @@ class Vocabulary:
     def load(cls, path: str | Path) -> Vocabulary:
         """Read a vocabulary written by `save`."""
         try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, KeyError) as error:
+            return cls.from_json(read_bytes(path, MAX_JSON_BYTES).decode("utf-8"))
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
 
@@ -192,10 +205,16 @@ def _deterministic(tokenizer: Tokenizer) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(data))
 
 
-def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int) -> tuple[Tokenizer, Any]:
-    """Return an untrained tokenizer of this kind and its trainer."""
+def _frequent_characters(texts: Sequence[str], lowercase: bool, min_count: int) -> int:
+    """Return the number of characters that occur at least `min_count` times."""
+    counts = Counter(c for text in texts for c in (text.lower() if lowercase else text))
+    return sum(count >= min_count for count in counts.values())
+
+
+def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int, alphabet: int | None = None) -> tuple[Tokenizer, Any]:
+    """Return an untrained tokenizer of this kind and its trainer; `alphabet` is the largest number of characters of "mixed"."""
     try:
-        from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+        from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
     except ImportError as error:
         raise ImportError(_INSTALL) from error
 
@@ -209,6 +228,24 @@ def _pipeline(kind: Kind, *, size: int, lowercase: bool, min_count: int) -> tupl
         tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", SPACE)])
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         trainer: Any = trainers.WordLevelTrainer(vocab_size=size, min_frequency=min_count, special_tokens=specials, show_progress=False)
+        return tokenizer, trainer
+    if kind == "mixed":
+        # The text around a <mask> is encoded as in a text without it: <mask> takes the space before it, as a token with "▁" does, and only
+        # the beginning of a text gets a "▁" of its own.
+        mask = AddedToken(SPECIALS[MASK], lstrip=True, normalized=False)
+        tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(r"\s+"), " ")])
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="first"),
+                pre_tokenizers.Punctuation("isolated"),
+                pre_tokenizers.Split(Regex(r"\p{Han}"), "isolated"),
+            ]
+        )
+        with_mask = [*specials[:MASK], mask]
+        trainer = trainers.BpeTrainer(
+            vocab_size=size, min_frequency=max(min_count, 2), special_tokens=with_mask, limit_alphabet=alphabet, show_progress=False
+        )
         return tokenizer, trainer
     tokenizer_steps = [*steps, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     split = [pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always"), pre_tokenizers.Punctuation("isolated")]

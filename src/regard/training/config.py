@@ -11,7 +11,10 @@ import typing
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
+from ..files import read_bytes
+
 T = TypeVar("T")
+MAX_BYTES = 1_000_000  # of a config file
 
 
 class ConfigError(ValueError):
@@ -26,10 +29,12 @@ def read_config(path: str | Path, form: type[T]) -> T:
     valid name.
     """
     path = Path(path)
-    text = path.read_text(encoding="utf-8")
     try:
+        text = read_bytes(path, MAX_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    except ValueError as error:  # not UTF-8, or not TOML
         raise ConfigError(f"{path}: {error}") from error
     return _table(form, data, (), _Source(path, text))
 
@@ -144,7 +149,7 @@ def _accept(hint: Any, value: Any) -> tuple[bool, Any]:
         parts = [_accept(a, v) for a, v in zip(inner, value, strict=True)]
         return all(ok for ok, _ in parts), tuple(part for _, part in parts)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return True, float(value)
+        return abs(value) < 2**1000, float(value) if abs(value) < 2**1000 else None
     return type(value) is hint or (hint is type(None) and value is None), value
 
 

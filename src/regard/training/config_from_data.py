@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from ..files import write_text
@@ -12,11 +13,11 @@ from .config import read_config
 from .tasks import TASKS, find_task
 
 
-def config_for(task: str, data: Path, folder: Path) -> Path:
+def config_for(task: str, data: Path, folder: Path, models: Collection[str] = ()) -> Path:
     """Return the path of the config in `folder` that trains `task` on `data`; write it if it does not exist.
 
     It is the task's manual with a few settings chosen for the data. Config and run are named after the data: pairs.tsv gives pairs.toml
-    and runs/pairs.
+    and runs/pairs. `models` are the names of models a training can start from.
     """
     entry = find_task(task)
     if not entry.data:
@@ -32,7 +33,7 @@ def config_for(task: str, data: Path, folder: Path) -> Path:
                 f"{path} exists and trains on {config.files()[0]}, not {data}; train with that config, rename it, or rename the data"
             )
         return path
-    text = entry.adapt(entry.manual, data)
+    text = entry.adapt(entry.manual, data, models)
     text = set_key(text, "out", f"runs/{data.stem}")
     text = set_key(text, "train", os.path.relpath(data.resolve(), folder.resolve()).replace(os.sep, "/"))
     write_text(path, text)

@@ -5,6 +5,7 @@ Axes: B sentences, K beams, V words, S source positions, T target positions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor
 from ..models.sampling import next_token
 from ..models.translator import Translator
 from ..text.vocabulary import BOS, EOS, MASK, PAD, UNK
+
+MAX_WIDTH = 1_000  # of a beam
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ def sample(
     log_prob = torch.zeros(rows, device=source.device)
     tokens, alignments = [], []
     for _ in range(max_length):
-        step = model.step(state, token)
+        step = model.step(state, token, align=align)
         logits = _without_special_tokens(step.logits)
         token = next_token(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
         token = token.masked_fill(~unfinished, PAD)
@@ -97,6 +100,8 @@ def beam(
     </s>; 0 ranks by probability alone. The search of a sentence ends when no unfinished hypothesis can overtake its n-th best finished one
     within `expected_lengths` words (one number per sentence; default: `max_length`). A smaller number ends the search earlier.
     """
+    if width > MAX_WIDTH:
+        raise ValueError(f"width is {width:,}; expected a beam of at most {MAX_WIDTH:,} hypotheses")
     if not 1 <= n_best <= width:
         raise ValueError(f"n_best is {n_best} and width {width}; expected 1 ≤ n_best ≤ width")
     ranking = _Ranking(length_penalty, max_length, expected_lengths)
@@ -156,7 +161,7 @@ class _BeamSearch:
     def advance(self) -> None:
         """Extend every hypothesis by one word: store those that end, drop the finished sentences, keep the best K of the others."""
         self.length += 1
-        step = self.model.step(self.state, self.tokens[..., -1].flatten())
+        step = self.model.step(self.state, self.tokens[..., -1].flatten(), align=self.align)
         best, parent, word = self._candidates(step.logits)
         if self.align and step.alignment is not None:
             rows = step.alignment.view(len(self.alive), self.width, 1, -1)
@@ -216,9 +221,12 @@ class _BeamSearch:
 
 def _without_special_tokens(logits: Tensor) -> Tensor:
     """Return logits in which every special token but </s> is −∞."""
-    logits = logits.float().clone()
-    logits[..., [PAD, BOS, UNK, MASK]] = -torch.inf
-    return logits
+    return logits.float().index_fill(-1, _special_tokens(logits.device), -torch.inf)
+
+
+@functools.cache
+def _special_tokens(device: torch.device) -> Tensor:
+    return torch.tensor([PAD, BOS, UNK, MASK], device=device)
 
 
 def _until_end(row: list[int]) -> list[int]:

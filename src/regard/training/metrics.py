@@ -1,10 +1,14 @@
-"""Metrics of translations: BLEU and chrF computed by sacrebleu, exact matches, and scores by source length."""
+"""Metrics of texts: BLEU and chrF computed by sacrebleu, ROUGE by rouge-score, exact matches, and scores by source length."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+
+# As rouge-score splits English (runs of Latin letters and digits), and for other scripts runs of letters and single Chinese characters.
+_WORDS = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]|[^\W_a-z0-9\u3400-\u9fff]+")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,30 @@ def chrf(outputs: Sequence[str], references: Sequence[str]) -> Score:
     metric = CHRF()
     value = metric.corpus_score(list(outputs), [list(references)]).score
     return Score("chrf", float(value), str(metric.get_signature()))
+
+
+def rouge(outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Compute the mean F-scores (percent) of ROUGE-1, ROUGE-2 and ROUGE-L, without stemming (Lin 2004).
+
+    ROUGE compares words in lower case; Chinese characters count as words, because rouge-score itself reads only Latin letters and digits.
+    """
+    _same_length(outputs, references)
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+        from rouge_score.tokenizers import Tokenizer
+    except ImportError as error:
+        raise ImportError('ROUGE needs the package "rouge-score": pip install "regard[train]"') from error
+
+    class Words(Tokenizer):
+        """Words of any letters and digits in lower case, and single Chinese characters."""
+
+        def tokenize(self, text: str) -> list[str]:
+            return list(_WORDS.findall(text.lower()))
+
+    names = ("rouge1", "rouge2", "rougeL")
+    scorer = RougeScorer(list(names), use_stemmer=False, tokenizer=Words())
+    scores = [scorer.score(reference, output) for output, reference in zip(outputs, references, strict=True)]
+    return {name: 100.0 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1) for name in names}
 
 
 def exact(outputs: Sequence[str], references: Sequence[str]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -51,6 +52,10 @@ class OpenedModel(ABC):
             return self.model(**inputs)
         return self.model(*inputs) if isinstance(inputs, tuple) else self.model(inputs)
 
+    def __repr__(self) -> str:
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        return f"{type(self).__name__}({type(self.model).__name__}, {parameters:,} parameters, on {self.device})"
+
     @property
     def device(self) -> torch.device:
         """The device of the model's weights."""
@@ -90,10 +95,30 @@ class TokenModel(OpenedModel):
         return int(inputs.shape[1])
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """The first tokens of a text and the most likely next tokens: `tokens` of the text so far, and (token, probability), best first."""
+
+    tokens: list[str]
+    candidates: list[tuple[str, float]]
+
+
 class TextGenerator(TokenModel):
     """A language model that continues a prompt. `stops` are the ids that end a text."""
 
     stops: frozenset[int] = frozenset()
+
+    @torch.no_grad()
+    def prefixes(self, text: str, *, top: int = 5) -> list[Prefix]:
+        """Return the `top` most likely next tokens after every prefix of a text, all from one pass of the model."""
+        inputs = self.inputs(text)
+        if self.limit is not None and inputs.shape[1] > self.limit:
+            raise ValueError(f"the text has {inputs.shape[1]:,} tokens; the model reads {self.limit:,}; shorten it")
+        probabilities = self.run(inputs)[0].float().softmax(-1)  # (L, V)
+        best = probabilities.topk(min(top, probabilities.shape[-1]))
+        tokens = self.token_texts(inputs[0].tolist())
+        rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [Prefix(tokens[: i + 1], list(zip(self.token_texts(ids), values, strict=True))) for i, (ids, values) in enumerate(rows)]
 
     @abstractmethod
     def text(self, prompt: str, ids: list[int], new: list[int]) -> str:
@@ -124,4 +149,4 @@ class TextGenerator(TokenModel):
         return new
 
 
-__all__ = ["OpenedModel", "TextGenerator", "TokenModel", "TokenRows"]
+__all__ = ["OpenedModel", "Prefix", "TextGenerator", "TokenModel", "TokenRows"]

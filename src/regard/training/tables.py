@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from ..text.vocabulary import Kind, Vocabulary
 from .loop.settings import Training
-from .runs import load_best, run_config
+from .runs import build_best, run_config
 
 TEXT_VOCABULARY = "text.vocabulary.json"  # the file of a run with one vocabulary
 
@@ -81,6 +81,4 @@ def load_text_run(folder: str | Path, task: str, form: type[C]) -> tuple[C, Voca
     """Load a run: its config, its vocabulary, and its model with the best weights."""
     config = run_config(folder, task, form)
     vocabulary = Vocabulary.load(Path(folder) / TEXT_VOCABULARY)
-    model = config.model.build(len(vocabulary))
-    load_best(model, folder)
-    return config, vocabulary, model
+    return config, vocabulary, build_best(lambda: config.model.build(len(vocabulary)), folder)

@@ -10,10 +10,10 @@ as a page. `regard models` lists the models, `regard models add` adds one.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
+from ..files import read_json
 from .card import Card
 from .catalog import Entry, entries, find, home, locate, names, task_of, translator
 
@@ -27,9 +27,12 @@ def open(
 
     It opens shipped and added models, runs of `regard train`, folders of `save_folder`, Hugging Face folders and .gguf files.
     The type of the result depends on the task: `Translations` (.translate), `LanguageModel` (.generate), `MaskedModel` (.fill),
-    `StoryReader` (.answer), `Classifier` (.classify), or `Published` weights (.generate for language models). All of them are
-    `regard.training.opened.OpenedModel`: the model itself (.model), a text as its inputs (.inputs), the tokens of inputs (.tokens).
+    `StoryReader` (.answer), `ArticleReader` (.read), `Classifier` (.classify), or `Published` weights (.generate for language models).
+    All of them are `regard.training.opened.OpenedModel`: the model itself (.model), a text as its inputs (.inputs), the tokens of inputs
+    (.tokens).
 
+    name    a name that `regard models` lists; or the path of a run's folder, a Hugging Face folder or a .gguf file
+    device  "cpu", "cuda", "mps" …: where the weights are loaded
     task    raise an error if it is not a run of this task
     loader  for a Hugging Face folder: "regard" loads it as a `Gpt` or `Bert`, "transformers" as a model of transformers
 
@@ -52,4 +55,4 @@ def open(
 
 def _only_regard(path: Path) -> bool:
     """Return whether transformers cannot load it: a .gguf file or a folder of `save_folder`."""
-    return path.suffix == ".gguf" or "regard" in json.loads((path / "config.json").read_text(encoding="utf-8"))
+    return path.suffix == ".gguf" or "regard" in read_json(path / "config.json")

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..files import read_json
+
 FILE = "card.json"
 PAGE = "MODEL.md"
 
@@ -26,11 +28,11 @@ class Data:
     attribution: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Card:
     """The description of a model.
 
-    task        of a run: translation, lm, reader, classify or mlm; of published weights: lm, encoder or other
+    task        of a run: translation, lm, reader, article, classify or mlm; of published weights: lm, encoder or other
     languages   the input language, then, for a translator, the output language
     command     the commands that train it, one per line
     scores      test set → the output of `regard evaluate --json` on these weights
@@ -58,13 +60,20 @@ class Card:
         if not file.is_file():
             return None
         try:
-            fields = json.loads(file.read_text(encoding="utf-8"))
+            fields = read_json(file)
             fields["data"] = tuple(Data(**item) for item in fields.get("data", ()))
             tuples = {name: tuple(fields.get(name, ())) for name in ("languages", "command", "limits")}
             known = {field.name for field in dataclasses.fields(cls)}  # a card of a later version may have more fields
             return cls(**{name: value for name, value in {**fields, **tuples}.items() if name in known})
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{file} is damaged ({error}); remove the folder and add the model again, or install regard again") from error
+
+    def __repr__(self) -> str:
+        languages = f", {' → '.join(self.languages)}" if self.languages else ""
+        return f"Card({self.name}: {self.task}{languages}, {self.parameters:,} parameters)"
+
+    def _repr_markdown_(self) -> str:
+        return markdown(self)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
@@ -128,7 +137,7 @@ def markdown(card: Card) -> str:
     lines = [f"# {card.name}", "", card.about, ""]
     facts = [
         ("Task", card.task),
-        ("Languages", " → ".join(card.languages)),
+        ("Languages", (" → " if card.task == "translation" else ", ").join(card.languages)),
         ("Parameters", f"{card.parameters:,}" if card.parameters else ""),
         ("Licence of the weights", card.licence),
         ("Comes from", card.comes_from),

@@ -1,21 +1,28 @@
-"""The catalog of models: those shipped in this package, those the user has added, and any other by path."""
+"""The catalog of models: the shipped ones, those the user has added, and any other by path.
+
+The shipped models are the package `regard-models`, built from the folders beside this file; a source tree uses these folders directly.
+"""
 
 from __future__ import annotations
 
 import difflib
-import json
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from ..files import read_json
 from .card import FILE, Card
 
-SHIPPED = Path(__file__).parent
+SOURCE_TREE = Path(__file__).parent
+HOW_TO_GET_SHIPPED = (
+    "the shipped models are not installed: pip install regard-models (in a clone of the repository: pip install ./packages/models)"
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Entry:
     """A model that can be opened: a folder or a .gguf file. A model given by its path may have no card."""
 
@@ -32,6 +39,9 @@ class Entry:
     @property
     def bytes(self) -> int:
         return self.path.stat().st_size if self.path.is_file() else sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
+
+    def __repr__(self) -> str:
+        return f"Entry({self.name}, {self.origin}, {self.path})"
 
     def check(self) -> Entry:
         """Raise ValueError if the files do not have the hashes of the card; return the entry."""
@@ -55,11 +65,19 @@ def home() -> Path:
     return base.expanduser() / "regard" / "models"
 
 
+def shipped_folder() -> Path | None:
+    """Return the folder of the shipped models, None if they are not installed."""
+    if any(SOURCE_TREE.glob(f"*/{FILE}")):
+        return SOURCE_TREE
+    spec = importlib.util.find_spec("regard_models")
+    return Path(next(iter(spec.submodule_search_locations))) if spec is not None and spec.submodule_search_locations else None
+
+
 def entries() -> list[Entry]:
     """Return the shipped models, then the added ones, each sorted by name."""
     models = []
-    for origin, root in (("shipped", SHIPPED), ("added", home())):
-        folders = sorted(root.iterdir()) if root.is_dir() else []
+    for origin, root in (("shipped", shipped_folder()), ("added", home())):
+        folders = sorted(root.iterdir()) if root is not None and root.is_dir() else []
         for folder in folders:
             if folder.name.startswith((".", "_")) or not (folder / FILE).is_file():
                 continue
@@ -105,6 +123,8 @@ def listed(known: list[Entry]) -> str:
     for origin in ("shipped", "added"):
         if matching := [entry.name for entry in known if entry.origin == origin]:
             parts.append(f"{origin}: {', '.join(matching)}")
+    if shipped_folder() is None:
+        parts.append(HOW_TO_GET_SHIPPED)
     return "; ".join(parts) or "none, shipped or added"
 
 
@@ -134,5 +154,4 @@ def task_of(path: Path) -> str:
     file = path / "run.json"
     if not file.is_file():
         return ""
-    run: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return str(run.get("task", ""))
+    return str(read_json(file).get("task", ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..files import read_json
 from .card import Card, hashes, sha256
 from .catalog import Entry, entries, find, home, task_of
 from .packing import pack, write_card
@@ -170,7 +170,7 @@ def examine(path: Path) -> tuple[str, int]:
     if path.suffix == ".gguf":
         return "lm", _count(Gpt.from_folder(path, device="meta"))
     try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        config = read_json(path / "config.json")
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'} is not JSON: {error}") from error
     kind = config.get("regard") or config.get("model_type", "")

@@ -1,22 +1,18 @@
-"""Guess the language of a text from its script."""
+"""Which translator a text needs, and whether a text is in the language that a model reads."""
 
 from __future__ import annotations
 
-import unicodedata
-
+from ..text.language import NAMES, detect
 from ..text.script import script_of
 
-NAMES = {"zh": "Chinese", "de": "German", "en": "English"}
 # The source languages of the shipped translators, by the script of most letters of a text.
 _LANGUAGES = {"CJK": "zh", "LATIN": "de"}
-_SCRIPTS = {"zh": "CJK", "de": "LATIN", "en": "LATIN"}
 
 
 def language_of(text: str) -> str | None:
     """Return "zh" for Chinese characters, "de" for Latin letters, None without letters; raise ValueError for any other script.
 
-    The script does not distinguish German from English or French: Latin letters are taken for German, the only such source language
-    shipped.
+    German is the only shipped source language in Latin letters; `mismatch` tells when a text is not German.
     """
     script = script_of(text)
     if script is None:
@@ -29,10 +25,28 @@ def language_of(text: str) -> str | None:
     return _LANGUAGES[script]
 
 
+def mismatch(text: str, language: str) -> str | None:
+    """Return a sentence that says that a text is not in a language, or perhaps not; None if it seems to be, or cannot be told.
+
+    >>> mismatch("The cat sat on the mat.", "de")
+    'the text appears to be English, not German'
+    >>> mismatch("hello", "de")
+    'the text may be English rather than German'
+    >>> mismatch("Ich liebe dich.", "de")
+    """
+    detected = detect(text)
+    if language not in NAMES or detected.script is None or detected.language == language:
+        return None
+    if detected.language is None or (language == "zh" and not detected.sure):
+        return f"the text does not look like {NAMES[language]}"
+    if detected.sure:
+        return f"the text appears to be {NAMES[detected.language]}, not {NAMES[language]}"
+    return f"the text may be {NAMES[detected.language]} rather than {NAMES[language]}"
+
+
 def foreign(text: str, language: str) -> bool:
-    """Return whether a text has letters, but none of a language's script; False if that script is unknown."""
-    script = _SCRIPTS.get(language)
-    if script is None:
-        return False
-    scripts = {unicodedata.name(c, "?").split(" ")[0].split("-")[0] for c in text if c.isalpha()}
-    return bool(scripts) and script not in scripts
+    """Return whether a text appears not to be in a language; see `mismatch`."""
+    return mismatch(text, language) is not None
+
+
+__all__ = ["NAMES", "foreign", "language_of", "mismatch"]

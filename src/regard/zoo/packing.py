@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,14 @@ from typing import Any
 
 import torch
 
-from ..files import write_text
+from ..files import write_record, write_text
 from ..training.loop import checkpoints
+from ..training.runs import read_run_json
 from .card import FILE, PAGE, Card, hashes, markdown
 
 WEIGHTS = "model.safetensors"
+# The files of a run beside its weights and run.json that opening it needs.
+_KEPT = ("*.vocabulary.json", "answers.json", "labels.json", "model.json", "tokenizer.json")
 
 
 def pack(run: str | Path, folder: str | Path, about: Mapping[str, Any], *, scores: Mapping[str, dict[str, Any]] | None = None) -> Card:
@@ -31,15 +33,15 @@ def pack(run: str | Path, folder: str | Path, about: Mapping[str, Any], *, score
     if not best.is_file():
         raise ValueError(f"{run} has no best.safetensors; give the folder of a run that was evaluated at least once")
     tensors, note = checkpoints.read(best)
-    run_json = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    run_json = read_run_json(run)
     run_json["config"] = _without_paths(run_json["config"], folder.name)
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         checkpoints.write(draft / WEIGHTS, {name: _half(name, tensor) for name, tensor in tensors.items()}, note)
-        write_text(draft / "run.json", json.dumps(run_json, indent=1, ensure_ascii=False) + "\n")
-        for file in sorted({*run.glob("*.vocabulary.json"), *run.glob("answers.json"), *run.glob("labels.json")}):
+        write_record(draft / "run.json", run_json)
+        for file in sorted(file for pattern in _KEPT for file in run.glob(pattern)):
             shutil.copyfile(file, draft / file.name)
         card = Card(
             name=folder.name,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..files import read_json
 from ..training.opened import TextGenerator
+from .chat import render, template_in
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
 class Published(TextGenerator):
     """A `Gpt` or `Bert` with the tokenizer it was published with."""
 
-    def __init__(self, model: Gpt | Bert, tokenizer: Tokenizer, stops: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        model: Gpt | Bert,
+        tokenizer: Tokenizer,
+        stops: Collection[int] = (),
+        *,
+        template: str | None = None,
+        special: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(model)
-        self.tokenizer, self.stops = tokenizer, frozenset(stops)
+        self.tokenizer, self.stops, self.template, self.special = tokenizer, frozenset(stops), template, dict(special or {})
 
     @classmethod
     def open(cls, path: str | Path, *, device: str = "cpu") -> Published:
@@ -41,7 +50,8 @@ class Published(TextGenerator):
 
         config, tensor_map, file = read_gguf(path)
         tokenizer, stops = file.tokenizer()
-        return cls(build_from_tensors(lambda: Gpt(config), tensor_map, file, (), torch.float32, device), tokenizer, stops)
+        model = build_from_tensors(lambda: Gpt(config), tensor_map, file, (), torch.float32, device)
+        return cls(model, tokenizer, stops, template=file.chat_template)
 
     @classmethod
     def _folder(cls, path: Path, device: str) -> Published:
@@ -50,7 +60,7 @@ class Published(TextGenerator):
 
         if not (path / "tokenizer.json").is_file():
             raise ValueError(f"{path} has no tokenizer.json, so it cannot process a text; save its tokenizer there")
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        config = read_json(path / "config.json")
         kind = Bert if (config.get("model_type") == "bert" or config.get("regard") == "Bert") else Gpt
         model = kind.from_folder(path, device=device)
         from tokenizers import Tokenizer
@@ -59,7 +69,18 @@ class Published(TextGenerator):
         tokenizer.no_padding()
         tokenizer.no_truncation()
         stops = config.get("eos_token_id")
-        return cls(model, tokenizer, stops if isinstance(stops, list) else [] if stops is None else [stops])
+        template, special = template_in(path)
+        ends = stops if isinstance(stops, list) else [] if stops is None else [stops]
+        return cls(model, tokenizer, ends, template=template, special=special)
+
+    def reply(self, messages: Sequence[Mapping[str, str]], *, max_new: int = 200, **options: Any) -> str:
+        """Return the model's reply to a conversation in its own chat template; each message has a "role" and a "content"."""
+        if self.template is None:
+            raise ValueError("this model has no chat template: it continues text and was not trained to reply; generate without --chat")
+        ids = self.encode(render(self.template, messages, self.special))
+        if len(ids) > self.model.config.context:
+            raise ValueError(f"the conversation has {len(ids):,} tokens; the model reads {self.model.config.context:,}; shorten it")
+        return str(self.tokenizer.decode(self.extend(ids, max_new=max_new, **options), skip_special_tokens=True)).strip()
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text).ids

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard.files import DamagedFile
 from regard.training.loop import checkpoints
 
 
@@ -28,6 +29,56 @@ def test_a_pickle_is_not_read(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match="not a safetensors file, or incomplete"):
         checkpoints.read(tmp_path / "x.safetensors")
+
+
+def test_any_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "x.safetensors"
+    checkpoints.write(path, {"a": torch.randn(3, 4), "b": torch.arange(5)}, {"step": 3})
+    good = path.read_bytes()
+    wanted, state = checkpoints.read(path)
+    for bit in range(8 * len(good)):
+        data = bytearray(good)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        try:
+            got, got_state = checkpoints.read(path)
+        except DamagedFile as error:
+            assert len(str(error).splitlines()) == 1  # noqa: PT017
+            continue
+        # Not noticed, and it makes no difference: padding of the header, or the order of its names.
+        assert got_state == state
+        assert got.keys() == wanted.keys()
+        assert all(torch.equal(got[name], wanted[name]) and got[name].dtype == wanted[name].dtype for name in wanted)
+
+
+def test_a_checkpoint_cut_short_is_noticed(tmp_path):
+    path = tmp_path / "x.safetensors"
+    checkpoints.write(path, {"a": torch.randn(3, 4)}, {})
+    good = path.read_bytes()
+    for length in range(0, len(good), 7):
+        path.write_bytes(good[:length])
+        with pytest.raises(DamagedFile):
+            checkpoints.read(path)
+
+
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(tmp_path):
+    for step in (10, 20, 30):
+        checkpoints.write(tmp_path / checkpoints.name_of(step), {"a": torch.full((4,), float(step))}, {"step": step})
+    newest = tmp_path / checkpoints.name_of(30)
+    newest.write_bytes(newest.read_bytes()[:-4])
+    with pytest.warns(UserWarning, match=r"step-000000030.*kept as step-000000030\.safetensors\.damaged.*goes on from step 20"):
+        found = checkpoints.read_newest(tmp_path)
+    assert found is not None
+    path, tensors, state = found
+    assert (path.name, state, tensors["a"][0].item()) == (checkpoints.name_of(20), {"step": 20}, 20.0)
+    assert checkpoints.steps_in(tmp_path) == [10, 20]
+    assert (tmp_path / "step-000000030.safetensors.damaged").exists()
+    for step in (10, 20):
+        (tmp_path / checkpoints.name_of(step)).write_bytes(b"nothing")
+    with pytest.raises(DamagedFile, match="no checkpoint before it is whole; remove"):
+        checkpoints.read_newest(tmp_path)
+    assert checkpoints.steps_in(tmp_path) == [10, 20]
+    assert checkpoints.read_newest(tmp_path / "empty") is None
 
 
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
@@ -51,16 +102,21 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
 
 
 def test_tidy_keeps_the_newest_and_the_newest_on_schedule(tmp_path):
-    for step in (10, 20, 25, 30, 33):
+    for step in (5, 10, 20, 25, 30, 31, 33):
         (tmp_path / checkpoints.name_of(step)).touch()
     (tmp_path / ".step-000000040.safetensors.draft").touch()
     (tmp_path / "notes.txt").touch()
-    assert checkpoints.steps_in(tmp_path) == [10, 20, 25, 30, 33]
+    assert checkpoints.steps_in(tmp_path) == [5, 10, 20, 25, 30, 31, 33]
     checkpoints.tidy(tmp_path, every=10, keep=2)
     assert checkpoints.steps_in(tmp_path) == [20, 30, 33]
     assert sorted(os.listdir(tmp_path))[-2:] == ["step-000000030.safetensors", "step-000000033.safetensors"]
     assert not list(tmp_path.glob(".*"))
     assert (tmp_path / "notes.txt").exists()
+    (tmp_path / checkpoints.name_of(40)).touch()
+    checkpoints.tidy(tmp_path, every=10, keep=1)
+    assert checkpoints.steps_in(tmp_path) == [33, 40]  # one alone could not be replaced
+    checkpoints.tidy(tmp_path, every=10, keep=1, finished=True)
+    assert checkpoints.steps_in(tmp_path) == [40]
 
 
 def test_average_is_the_mean_of_the_weights(tmp_path):

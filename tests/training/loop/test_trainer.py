@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.training.loop import checkpoints
+from regard.training.loop.log import read_log
 from regard.training.loop.settings import Training
 from regard.training.loop.trainer import Trainer
 
@@ -156,3 +157,71 @@ def test_an_unknown_metric_and_an_empty_task_are_named(tmp_path):
 def test_epochs_end_a_run(tmp_path):
     state, _ = train(Line(), replace(SETTINGS, steps=0, epochs=3), tmp_path)
     assert (state.step, state.epoch) == (12, 3)
+
+
+def interrupted(folder):
+    """A run of 12 steps that was stopped after 8, with checkpoints at 4 and 8."""
+    train(Line(dropout=0.3), replace(SETTINGS, steps=8), folder)
+
+
+def same_as_whole(folder, tmp_path):
+    again = train(Line(dropout=0.3), SETTINGS, folder)[1]
+    whole = train(Line(dropout=0.3), SETTINGS, tmp_path / "whole")[1]
+    return all(torch.equal(again[k], whole[k]) for k in whole)
+
+
+def flip(path, position=-3):
+    data = bytearray(path.read_bytes())
+    data[position] ^= 16
+    path.write_bytes(data)
+
+
+def test_a_damaged_newest_checkpoint_is_put_aside_and_the_result_is_the_same(tmp_path):
+    interrupted(tmp_path / "a")
+    flip(tmp_path / "a" / "checkpoints" / checkpoints.name_of(8))
+    with pytest.warns(UserWarning, match="damaged.*goes on from step 4"):
+        assert same_as_whole(tmp_path / "a", tmp_path)
+    assert [f.name for f in (tmp_path / "a" / "checkpoints").glob("*.damaged")] == ["step-000000008.safetensors.damaged"]
+
+
+def test_damaged_best_weights_are_put_aside_and_written_again(tmp_path):
+    interrupted(tmp_path / "a")
+    flip(tmp_path / "a" / "best.safetensors")
+    with pytest.warns(UserWarning, match=r"best\.safetensors.*next evaluation writes it anew"):
+        assert same_as_whole(tmp_path / "a", tmp_path)
+    assert checkpoints.read(tmp_path / "a" / "best.safetensors")[1]["step"] == 12
+    assert (tmp_path / "a" / "best.safetensors.damaged").exists()
+
+
+def test_a_deleted_log_is_begun_again(tmp_path):
+    interrupted(tmp_path / "a")
+    (tmp_path / "a" / "log.jsonl").unlink()
+    with pytest.warns(UserWarning, match="was deleted; it is begun again"):
+        assert same_as_whole(tmp_path / "a", tmp_path)
+    assert [row["step"] for row in read_log(tmp_path / "a" / "log.jsonl") if row["event"] == "step"] == [10, 12]
+
+
+@pytest.mark.parametrize("change", ["cut", "flip"])
+def test_damaged_records_of_the_log_are_left_out_and_kept_aside(tmp_path, change):
+    interrupted(tmp_path / "a")
+    log = tmp_path / "a" / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    if change == "cut":
+        log.write_bytes(b"".join(lines)[:-20])
+    else:
+        log.write_bytes(lines[0].replace(b"step", b"stop", 1) + b"".join(lines[1:]))
+    kept = len(lines) - 1
+    with pytest.warns(UserWarning, match=f"log.jsonl is damaged: {kept} of its records are whole and stay"):
+        assert same_as_whole(tmp_path / "a", tmp_path)
+    assert len(read_log(log)) == kept + 3
+    assert (tmp_path / "a" / "log.jsonl.damaged").exists()
+
+
+def test_a_log_can_be_read_with_a_damaged_record_in_it(tmp_path):
+    interrupted(tmp_path / "a")
+    log = tmp_path / "a" / "log.jsonl"
+    whole = read_log(log)
+    assert whole == [{key: value for key, value in row.items() if key != "crc32"} for row in rows(tmp_path / "a")]
+    log.write_bytes(log.read_bytes().replace(b'"loss": ', b'"loss":8', 1))
+    with pytest.warns(UserWarning, match=r"log\.jsonl:1: this record is damaged"):
+        assert read_log(log) == whole[1:]

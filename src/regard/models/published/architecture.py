@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from regard.limits import check_count
+
 BIASES = frozenset(
     {"query", "key", "value", "output", "up", "down", "head", "decoder", "router", "experts", "query_key_norm", "projection", "compressed"}
 )
@@ -19,7 +21,7 @@ class ConfigError(ValueError):
     """An invalid config; the message names the field, its value and what was expected."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Architecture:
     """The sizes and options of a transformer that its costs depend on. The defaults describe a plain decoder.
 
@@ -96,11 +98,11 @@ class Architecture:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                raise ConfigError(f"{field.name} is {value!r}; expected a whole number, 0 or more")
-        for name in ("layers", "width", "heads", "vocabulary"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; expected a whole number, 1 or more")
+            if field.type == "int":
+                try:
+                    check_count(field.name, value, 1 if field.name in ("layers", "width", "heads", "vocabulary") else 0)
+                except ValueError as error:
+                    raise ConfigError(str(error)) from error
         if not self.head_dim and self.width % self.heads:
             raise ConfigError(f"width {self.width} does not divide into {self.heads} heads; give head_dim")
         self._default("kv_heads", self.heads)
@@ -122,6 +124,15 @@ class Architecture:
             raise ConfigError(f"dense_layers is {self.dense_layers}; the model has only {self.layers} layers")
         if unknown := self.biases - BIASES:
             raise ConfigError(f"biases has {', '.join(sorted(unknown))}; expected some of {', '.join(sorted(BIASES))}")
+
+    def shape_text(self) -> str:
+        """Return layers, width, heads and vocabulary as a short text."""
+        layers = f"{self.encoder_layers} + {self.layers} layers" if self.encoder_layers else f"{self.layers} layers"
+        key_value = "" if self.kv_heads == self.heads else f", {self.kv_heads} key-value head" + ("s" if self.kv_heads > 1 else "")
+        return f"{layers}, width {self.width:,}, {self.heads} heads of {self.head_dim}{key_value}, vocabulary {self.vocabulary:,}"
+
+    def __repr__(self) -> str:
+        return f"Architecture({self.name}: {self.shape_text()})"
 
     def _default(self, name: str, value: object) -> None:
         if not getattr(self, name):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard.models.bert import BertConfig
 from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
 from regard.models.published.family import Family, Loader, Shape, activation, sizes
 from regard.models.published.fields import Fields
 from regard.models.published.tensors import bert_tensors
+
+if TYPE_CHECKING:
+    from regard.models.bert import BertConfig
 
 __all__ = ["ENCODER_FAMILIES"]
 
@@ -104,6 +106,8 @@ def _bart(c: Fields) -> Shape:
 
 def _bert_config(c: Fields, a: Architecture, names: Collection[str]) -> BertConfig:
     """Build the config: post-norm, learned positions and segments; pooling layer and masked-token head if the folder has them."""
+    from regard.models.bert import BertConfig
+
     if c.text("position_embedding_type") != "absolute":
         raise ConfigError(f"config.json has position_embedding_type {c.text('position_embedding_type')!r}; expected 'absolute'")
     return BertConfig(

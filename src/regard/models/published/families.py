@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from regard.models.bert import BertConfig
-from regard.models.gpt import GptConfig
 from regard.models.published.architecture import Architecture, ConfigError, nearest
 from regard.models.published.encoders import ENCODER_FAMILIES
 from regard.models.published.family import Family
-from regard.models.published.fields import Fields
+from regard.models.published.fields import Fields, reading_config
 from regard.models.published.gpt2 import GPT2_FAMILIES
 from regard.models.published.llama import LLAMA_FAMILIES
 from regard.models.published.mixtures import MIXTURE_FAMILIES
 from regard.models.published.tensors import TensorMap
+
+if TYPE_CHECKING:
+    from regard.models.bert import BertConfig
+    from regard.models.gpt import GptConfig
 
 __all__ = ["FAMILIES", "GPT_FAMILIES", "architecture_from_config", "bert_from_config", "gpt_from_config"]
 
@@ -34,33 +36,36 @@ def architecture_from_config(config: Mapping[str, Any], name: str = "") -> Archi
     """
     kind = config.get("model_type")
     notes: tuple[str, ...] = ()
-    if isinstance(config.get("text_config"), Mapping) and kind not in FAMILIES:
+    if isinstance(config.get("text_config"), Mapping) and not (isinstance(kind, str) and kind in FAMILIES):
         notes = (f"the text part of a {kind} model; its other parts are not counted",)
         config = {"architectures": ["ForCausalLM"], **config["text_config"]}
         kind = config.get("model_type")
     if kind is None:
         raise ConfigError(f"field 'model_type' is missing; expected one of {', '.join(sorted(FAMILIES))}")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         close = nearest(str(kind), sorted(FAMILIES)) or f"; expected one of {', '.join(sorted(FAMILIES))}"
         raise ConfigError(f"unknown model_type {kind!r}{close}")
     family = FAMILIES[kind]
-    return _architecture(config, family, Fields(config, family.defaults, family.aliases), name=name or kind, notes=notes)
+    with reading_config():
+        return _architecture(config, family, Fields(config, family.defaults, family.aliases), name=name or kind, notes=notes)
 
 
 def gpt_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[GptConfig, TensorMap]:
     """Return the `GptConfig` of a config.json of one of GPT_FAMILIES, and which of the tensors `names` make the model's."""
-    family, fields, architecture = _with_sizes(config)
-    assert family.gpt is not None
-    gpt_config = family.gpt.config(fields, architecture, names)
-    return gpt_config, family.gpt.tensors(gpt_config, names)
+    with reading_config():
+        family, fields, architecture = _with_sizes(config)
+        assert family.gpt is not None
+        gpt_config = family.gpt.config(fields, architecture, names)
+        return gpt_config, family.gpt.tensors(gpt_config, names)
 
 
 def bert_from_config(config: Mapping[str, Any], names: Collection[str]) -> tuple[BertConfig, TensorMap]:
     """Return the `BertConfig` of a published config.json, and which of the tensors `names` make the model's."""
-    family, fields, architecture = _with_sizes(config)
-    assert family.bert is not None
-    bert_config = family.bert.config(fields, architecture, names)
-    return bert_config, family.bert.tensors(bert_config, names)
+    with reading_config():
+        family, fields, architecture = _with_sizes(config)
+        assert family.bert is not None
+        bert_config = family.bert.config(fields, architecture, names)
+        return bert_config, family.bert.tensors(bert_config, names)
 
 
 def _with_sizes(config: Mapping[str, Any]) -> tuple[Family, Fields, Architecture]:

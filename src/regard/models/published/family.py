@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from regard.models.bert import BertConfig
-from regard.models.gpt import GptConfig
 from regard.models.published.architecture import Architecture, ConfigError
 from regard.models.published.fields import Fields
 from regard.models.published.tensors import TensorMap
 
+if TYPE_CHECKING:  # their modules import torch, and `regard plan` works without it
+    from regard.models.bert import BertConfig
+    from regard.models.gpt import GptConfig
+
 __all__ = ["Family", "Loader", "Shape", "activation", "sizes", "sliding_window"]
 
 Shape = dict[str, Any]  # fields of Architecture
-Config = TypeVar("Config", GptConfig, BertConfig)
+Config = TypeVar("Config", "GptConfig", "BertConfig")
 
 
 @dataclass(frozen=True)

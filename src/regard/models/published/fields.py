@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from regard import files
+from regard.limits import check_count
 from regard.models.published.architecture import ConfigError
 
-__all__ = ["Fields", "read_json"]
+__all__ = ["Fields", "read_json", "reading_config", "weight_file_names"]
 
 
 class Fields:
@@ -70,9 +73,12 @@ class Fields:
 
     def maybe(self, key: str) -> int | None:
         """Return an integer, 1 or more, or None."""
-        value = self._values[key]
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ConfigError(f"field {key!r} is {value!r}; expected a whole number, 1 or more")
+        value: int | None = self._values[key]
+        if value is not None:
+            try:
+                check_count(f"field {key!r}", value, 1)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
         return value
 
     def size(self, key: str) -> int:
@@ -82,14 +88,14 @@ class Fields:
     def number(self, key: str) -> float:
         """Return a number, 0 or more."""
         value = self._values[key]
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
             raise ConfigError(f"field {key!r} is {value!r}; expected a number, 0 or more")
         return value
 
     def flag(self, key: str) -> bool:
         """Return a bool; None counts as False."""
         value = self._values[key]
-        if value not in (None, True, False):
+        if value is not None and not isinstance(value, bool) and value not in (0, 1):
             raise ConfigError(f"field {key!r} is {value!r}; expected true or false")
         return bool(value)
 
@@ -108,14 +114,29 @@ class Fields:
         return value or {}
 
 
+@contextlib.contextmanager
+def reading_config(where: str = "config.json") -> Iterator[None]:
+    """Within this context, what Python says about a value of the wrong type (a text for a list …) becomes a ConfigError."""
+    try:
+        yield
+    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ConfigError(f"{where} cannot be read ({type(error).__name__}: {error}); use the one published with the model") from error
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return files.read_json(path)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    except ValueError as error:  # not UTF-8, or not JSON
-        raise ConfigError(f"{path} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} holds a {type(content).__name__}; expected a JSON object")
-    return content
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def weight_file_names(index: Path) -> list[str]:
+    """Return the file names in an index of shards; they are beside it, nowhere else."""
+    shards = read_json(index).get("weight_map")
+    names = sorted(set(shards.values())) if isinstance(shards, dict) and all(isinstance(v, str) for v in shards.values()) else []
+    if not names or any("\0" in name or Path(name).name != name for name in names):
+        raise ConfigError(f"{index} has no weight_map of tensor names to names of files beside it; download it again")
+    return names

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from regard.layers.positions import Rotary
 from regard.models.gpt import GptConfig
+from regard.models.published.fields import reading_config
+from regard.models.published.gguf_header import open_gguf
 from regard.models.published.tensors import TensorMap, TensorSource, weight_and_bias
 
 __all__ = ["GgufFile", "read_gguf"]
@@ -20,22 +22,16 @@ class GgufFile:
     """The settings and tensors of a GGUF file; tensors are returned as float32, in the row order of the published weights."""
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} does not exist")
-        try:
-            import gguf
-        except ImportError as error:
-            raise ImportError('reading GGUF files needs the gguf package: pip install "regard[weights]"') from error
-        self._dequantize = gguf.dequantize
-        try:
-            reader = gguf.GGUFReader(str(path))
-        except (ValueError, IndexError, KeyError) as error:
-            raise ValueError(f"{path} is not a GGUF file or is incomplete ({error}); download it again") from error
+        reader = open_gguf(path)
+        from gguf import dequantize
+
+        self._dequantize = dequantize
         self.where = str(path)
         self._fields = reader.fields
-        self.settings: dict[str, Any] = {
-            name: field.contents() for name, field in reader.fields.items() if "." in name and not name.startswith("tokenizer.")
-        }
+        with reading_config(self.where):
+            self.settings: dict[str, Any] = {
+                name: field.contents() for name, field in reader.fields.items() if "." in name and not name.startswith("tokenizer.")
+            }
         self._tensors = {tensor.name: tensor for tensor in reader.tensors}
         self.names: Collection[str] = set(self._tensors)
         self.architecture: str = self.settings.get("general.architecture", "none given")
@@ -51,9 +47,16 @@ class GgufFile:
         """Return the tokenizer stored in the file (a `tokenizers.Tokenizer`) and the ids that end a text."""
         from regard.models.published.gguf_tokenizer import tokenizer_of
 
-        settings = {name: field.contents() for name, field in self._fields.items() if name.startswith("tokenizer.ggml.")}
-        ends = {settings[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot") if f"tokenizer.ggml.{name}_token_id" in settings}
-        return tokenizer_of(settings, where=self.where), ends
+        with reading_config(self.where):
+            settings = {name: field.contents() for name, field in self._fields.items() if name.startswith("tokenizer.ggml.")}
+            ends = {settings[key] for name in ("eos", "eot") if (key := f"tokenizer.ggml.{name}_token_id") in settings}
+            return tokenizer_of(settings, where=self.where), ends
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template of conversations, None if the file has none."""
+        field = self._fields.get("tokenizer.chat_template")
+        return None if field is None else str(field.contents())
 
     def get(self, name: str) -> Tensor:
         """Return a tensor, dequantised."""
@@ -65,12 +68,20 @@ class GgufFile:
         tensor = torch.from_numpy(values.copy()).float()
         if self.architecture == "llama" and name.endswith(("attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias")):
             heads = self.setting("attention.head_count")
-            return _unpermute(tensor, heads if "attn_q" in name else self.setting("attention.head_count_kv", heads))
+            heads = heads if "attn_q" in name else self.setting("attention.head_count_kv", heads)
+            if len(tensor) % (2 * heads):
+                raise ValueError(f"{self.where}: {name} has {len(tensor)} rows, which are not {heads} heads; download it again")
+            return _unpermute(tensor, heads)
         return tensor
 
 
 def read_gguf(path: Path) -> tuple[GptConfig, TensorMap, GgufFile]:
     """Return the config of a `Gpt`, which tensors of the file make the model's, and the file."""
+    with reading_config(str(path)):
+        return _read_gguf(path)
+
+
+def _read_gguf(path: Path) -> tuple[GptConfig, TensorMap, GgufFile]:
     file = GgufFile(path)
     if file.architecture not in _ARCHITECTURES:
         raise ValueError(f"{path} holds the architecture {file.architecture!r}; expected one of {', '.join(_ARCHITECTURES)}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard.models.gpt import GptConfig
 from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
 from regard.models.published.decoder_fields import biased, defaults, modern
 from regard.models.published.family import Family, Loader, Shape, activation, sizes
 from regard.models.published.fields import Fields
 from regard.models.published.tensors import gpt2_tensors
+
+if TYPE_CHECKING:
+    from regard.models.gpt import GptConfig
 
 __all__ = ["GPT2_FAMILIES"]
 
@@ -94,6 +96,8 @@ def _falcon(c: Fields) -> Shape:
 
 def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig:
     """Build the config: pre-norm LayerNorm, learned positions."""
+    from regard.models.gpt import GptConfig
+
     if c.flag("scale_attn_by_inverse_layer_idx"):
         raise ConfigError("config.json sets scale_attn_by_inverse_layer_idx, which `Gpt` does not support; expected false")
     return GptConfig(

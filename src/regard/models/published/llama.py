@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard.models.gpt import GptConfig
 from regard.models.published.architecture import ATTENTION_BIASES, MLP_BIASES, Architecture, ConfigError
 from regard.models.published.decoder_fields import QKV, SLIDING, biased, defaults, modern, windows
 from regard.models.published.family import Family, Loader, Shape, sizes, sliding_window
 from regard.models.published.fields import Fields
 from regard.models.published.rotary import ROTARY, rotary
 from regard.models.published.tensors import llama_tensors
+
+if TYPE_CHECKING:
+    from regard.models.gpt import GptConfig
 
 __all__ = ["LLAMA_FAMILIES", "QWEN", "qwen_windows"]
 
@@ -92,6 +94,8 @@ def _phi(c: Fields) -> Shape:
 
 def _gpt_config(c: Fields, a: Architecture, names: Collection[str]) -> GptConfig:
     """Build the config: rotary positions, RMSNorm, SwiGLU, grouped heads; sliding windows and biases where the architecture has them."""
+    from regard.models.gpt import GptConfig
+
     if c.text("hidden_act") != "silu":
         raise ConfigError(f"config.json has hidden_act {c.text('hidden_act')!r}; expected silu (SwiGLU) in the {a.family} family")
     context = c.count("max_position_embeddings", assume=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard.layers.positions import Rotary
 from regard.models.published.architecture import ConfigError
 from regard.models.published.fields import Fields
+
+if TYPE_CHECKING:
+    from regard.layers.positions import Rotary
 
 __all__ = ["ROTARY", "rotary"]
 
@@ -16,6 +18,8 @@ ROTARY: dict[str, Any] = {"rope_parameters": None, "rope_scaling": None, "rope_t
 
 def rotary(c: Fields, context: int) -> Rotary:
     """Return rotary positions from `rope_parameters`, or from the older `rope_theta` and `rope_scaling`."""
+    from regard.layers.positions import Rotary
+
     scaling: dict[str, Any] = {**c.mapping("rope_scaling"), **c.mapping("rope_parameters")}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     base: Any = scaling.get("rope_theta", c.number("rope_theta"))

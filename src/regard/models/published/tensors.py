@@ -4,11 +4,15 @@ This library keeps query, key and value, and the gate and value of SwiGLU, as on
 rows. Matrices stored as (in, out) are transposed first.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from regard.models.bert import BertConfig
-from regard.models.gpt import GptConfig
+if TYPE_CHECKING:
+    from regard.models.bert import BertConfig
+    from regard.models.gpt import GptConfig
 
 __all__ = ["BERT_UNUSED", "GPT_UNUSED", "TensorMap", "TensorSource", "bert_tensors", "gpt2_tensors", "llama_tensors", "weight_and_bias"]
 

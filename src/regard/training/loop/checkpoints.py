@@ -1,11 +1,13 @@
-"""Checkpoints: a safetensors file each, with the training state as JSON in its header, written atomically. No pickles."""
+"""Checkpoints: a safetensors file each, with the training state as JSON and a checksum in its header, written atomically. No pickles."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ...files import write_atomic
+from ...files import DamagedFile, as_object, write_atomic
 
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
 
@@ -23,18 +25,37 @@ _NAME = re.compile(r"step-(\d{9})\.safetensors")
 def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Write tensors and a state (JSON values) to `path` atomically."""
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    write_atomic(path, lambda draft: save_file(contiguous, draft, metadata={"regard": json.dumps(state)}))
+    text = json.dumps(state)
+    metadata = {"regard": text, "sha256": _digest(contiguous, text)}
+    write_atomic(path, lambda draft: save_file(contiguous, draft, metadata=metadata))
 
 
 def read(path: Path, *, device: str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the state that `write` wrote."""
+    """Return the tensors and the state that `write` wrote; raise DamagedFile if they are not the ones. Older files have no checksum."""
     try:
         with safe_open(path, framework="pt", device=device) as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
-        raise ValueError(f"{path}: not a safetensors file, or incomplete ({error})") from error
-    return tensors, json.loads(metadata.get("regard", "{}"))
+    except (SafetensorError, RuntimeError, UnicodeError, AttributeError, KeyError) as error:
+        raise DamagedFile(f"{path}: not a safetensors file, or incomplete ({error})") from error
+    text, checksum = metadata.get("regard", "{}"), metadata.get("sha256")
+    if metadata.keys() - {"regard", "sha256", "format"} or (checksum is not None and checksum != _digest(tensors, text)):
+        raise DamagedFile(f"{path} is damaged: its checksum does not fit its content")
+    try:
+        return tensors, as_object(text, path)
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged: {error}") from error
+
+
+def _digest(tensors: dict[str, Tensor], state: str) -> str:
+    """Return a hash of everything a checkpoint means: the state, and the name, dtype, shape and bytes of every tensor."""
+    digest = hashlib.sha256(state.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].cpu()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        values: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+        digest.update(values)
+    return digest.hexdigest()
 
 
 def name_of(step: int) -> str:
@@ -49,15 +70,42 @@ def steps_in(folder: Path) -> list[int]:
     return sorted(int(match[1]) for file in folder.iterdir() if (match := _NAME.fullmatch(file.name)))
 
 
-def tidy(folder: Path, *, every: int, keep: int) -> None:
-    """Remove all checkpoints but the newest and the `keep` newest at multiples of `every`, and unfinished files."""
+def tidy(folder: Path, *, every: int, keep: int, finished: bool = False) -> None:
+    """Remove all checkpoints but the newest and the `keep` newest at multiples of `every`, and unfinished files.
+
+    Until the run is finished two are kept at least, so that a damaged one can be replaced by the one before it.
+    """
     steps = steps_in(folder)
     kept = {*steps[-1:], *[step for step in steps if step % every == 0][-keep:]}
+    kept |= set(steps[-2:]) if len(kept) < 2 and not finished else set()
     for step in steps:
         if step not in kept:
             (folder / name_of(step)).unlink()
     for draft in folder.glob(".*.draft"):
         draft.unlink()
+
+
+def read_newest(folder: Path) -> tuple[Path, dict[str, Tensor], dict[str, Any]] | None:
+    """Return the newest checkpoint that is whole, None if there is none at all. Damaged ones are renamed to ….damaged, with a warning.
+
+    If all are damaged they stay where they are, and the newest one's DamagedFile is raised.
+    """
+    damaged: list[tuple[Path, DamagedFile]] = []
+    for step in reversed(steps_in(folder)):
+        path = folder / name_of(step)
+        try:
+            tensors, state = read(path)
+        except DamagedFile as error:
+            damaged.append((path, error))
+            continue
+        for other, reason in damaged:
+            aside = other.with_name(f"{other.name}.damaged")
+            other.replace(aside)
+            warnings.warn(f"{reason}; it was kept as {aside.name}, and the training goes on from step {step:,}", stacklevel=2)
+        return path, tensors, state
+    if damaged:
+        raise DamagedFile(f"{damaged[0][1]}, and no checkpoint before it is whole; remove {folder} to begin again")
+    return None
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -84,15 +132,29 @@ def _shard_like(x: Tensor, other: Tensor) -> Tensor:
     return shard_like(x, other)
 
 
-def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | Path = "the weights") -> None:
-    """Load `tensors` into `model`; every name must match except the further names of tied weights."""
+def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors in a safetensors file, without loading them."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, UnicodeError) as error:
+        raise DamagedFile(f"{path}: not a safetensors file, or incomplete ({error})") from error
+
+
+def check_shapes(model: nn.Module, shapes: Mapping[str, Sequence[int]], *, origin: str | Path = "the weights") -> None:
+    """Raise ValueError if tensors of these shapes are not those of `model`; further names of tied weights may be missing."""
     parameters = {**dict(model.named_parameters()), **{name: x for name, x in model.named_buffers() if name in model.state_dict()}}
-    missing, unknown = sorted(parameters.keys() - tensors.keys()), sorted(tensors.keys() - model.state_dict().keys())
+    missing, unknown = sorted(parameters.keys() - shapes.keys()), sorted(shapes.keys() - model.state_dict().keys())
     if missing or unknown:
         raise ValueError(f"{origin} do not fit the model: missing {missing[:3] or 'nothing'}, unknown {unknown[:3] or 'nothing'}")
     for name, tensor in parameters.items():
-        if tensor.shape != tensors[name].shape:
-            raise ValueError(f"{origin}: {name} is {tuple(tensors[name].shape)} but the model's is {tuple(tensor.shape)}")
+        if tuple(tensor.shape) != tuple(shapes[name]):
+            raise ValueError(f"{origin}: {name} is {tuple(shapes[name])} but the model's is {tuple(tensor.shape)}")
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor], *, origin: str | Path = "the weights") -> None:
+    """Load `tensors` into `model`; every name must match except the further names of tied weights."""
+    check_shapes(model, {name: tensor.shape for name, tensor in tensors.items()}, origin=origin)
     current = model.state_dict()
     model.load_state_dict({name: _shard_like(tensor, current[name]) for name, tensor in tensors.items()}, strict=False)
 

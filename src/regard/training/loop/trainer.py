@@ -1,15 +1,14 @@
 """The trainer of every task: steps, evaluation, checkpoints, and resuming after an interruption.
 
 A run has one folder with `log.jsonl`, `checkpoints/step-….safetensors` and `best.safetensors`. Running it again resumes from the
-newest checkpoint, truncates the log to it, and gives (on CPU) bit-identical results to a run without interruption.
+newest checkpoint that is whole, truncates the log to it, and gives (on CPU) bit-identical results to a run without interruption.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,9 +17,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ...files import DamagedFile
 from . import checkpoints
 from .allocation import keep_memory
 from .determinism import deterministic, seed_all
+from .log import Log
 from .schedules import rate_at
 from .settings import Training
 from .signals import stopped_by_signals
@@ -87,6 +88,7 @@ class TrainState:
     size: int = 0  # batches per step over all processes; `group` counts in this unit
     finished: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
+    signal: int = 0  # the number of the signal that stopped the run; not stored
 
 
 class Trainer:
@@ -114,6 +116,7 @@ class Trainer:
         self.task = task
         self.settings = settings
         self.folder = Path(folder)
+        self.log = Log(self.folder / "log.jsonl")
         self.watch = watch
         self.accelerator = Accelerator(
             # Autocast is entered in `_step`: accelerate's own setting would apply to the whole process, later trainers included.
@@ -128,10 +131,11 @@ class Trainer:
         self._batch_index = self.accelerator.process_index // ranks  # which of them this process works on
         self.state = TrainState()
         self._stop = False
+        self._signal = 0
         self._since = (time.monotonic(), 0)  # start of the speed measurement, and tokens since then
 
     def run(self) -> TrainState:
-        """Train to the end, or until SIGINT or SIGTERM, after which a checkpoint is written; return the final state."""
+        """Train to the end, or until SIGINT, SIGTERM or SIGHUP, after which a checkpoint is written; return the final state."""
         keep_memory()
         with deterministic(self.settings.deterministic), stopped_by_signals(self._request_stop):
             bare = self.task.model
@@ -152,6 +156,7 @@ class Trainer:
                     self._finish(bare, optimiser)
                     break
                 self._epoch(model, bare, wrapped, optimiser)
+            state.signal = self._signal
             return state
 
     def _epoch(self, model: nn.Module, bare: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer) -> None:
@@ -325,11 +330,7 @@ class Trainer:
         if main or self.fully_sharded:  # gathering sharded tensors needs all ranks
             weights, states = checkpoints.weights_of(model), checkpoints.optimiser_tensors(optimiser, model)
         if main:
-            log = self.folder / "log.jsonl"
-            if log.exists():  # the log must be on disk before the checkpoint that stores its length
-                with log.open("rb") as file:
-                    os.fsync(file.fileno())
-                self.state.log_bytes = log.stat().st_size
+            self.state.log_bytes = self.log.flush()  # it must be on disk before the checkpoint that stores its length
             folder = self.folder / "checkpoints"
             random_tensors, random_json = checkpoints.random_state()
             tensors = {
@@ -337,41 +338,54 @@ class Trainer:
                 **{f"optimiser.{name}": t for name, t in states.items()},
                 **{f"random.{name}": t for name, t in random_tensors.items()},
             }
-            note = {STATE_KEY: asdict(self.state), "random": random_json}
+            stored_state = {name: value for name, value in asdict(self.state).items() if name != "signal"}
+            note = {STATE_KEY: stored_state, "random": random_json}
             checkpoints.write(folder / checkpoints.name_of(self.state.step), tensors, note)
-            checkpoints.tidy(folder, every=self.settings.checkpoint_every, keep=self.settings.keep)
+            checkpoints.tidy(folder, every=self.settings.checkpoint_every, keep=self.settings.keep, finished=self.state.finished)
         self.accelerator.wait_for_everyone()
 
     def _resume(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        """Load the newest checkpoint, if there is one, and truncate the log to it."""
+        """Load the newest checkpoint that is whole, if there is one, and truncate the log to it."""
         folder = self.folder / "checkpoints"
-        steps = checkpoints.steps_in(folder)
-        if steps:
-            path = folder / checkpoints.name_of(steps[-1])
-            tensors, note = checkpoints.read(path)
+        if self.accelerator.is_main_process:
+            checkpoint = checkpoints.read_newest(folder)
+            self._check_best()
+        self.accelerator.wait_for_everyone()  # the first has put damaged files aside
+        if not self.accelerator.is_main_process:
+            checkpoint = checkpoints.read_newest(folder)
+        if checkpoint is not None:
+            path, tensors, note = checkpoint
             parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
             for name, tensor in tensors.items():
                 part, _, key = name.partition(".")
-                parts[part][key] = tensor
+                parts.setdefault(part, {})[key] = tensor
             checkpoints.load_weights(model, parts["model"], origin=path)
             checkpoints.load_optimiser(optimiser, model, parts["optimiser"])
             if self.accelerator.is_main_process:
                 checkpoints.set_random_state(parts["random"], note["random"])
             else:  # the generators of other processes are seeded anew
-                seed_all(self.settings.seed + 7919 * self.accelerator.process_index + steps[-1])
+                seed_all(self.settings.seed + 7919 * self.accelerator.process_index + note[STATE_KEY]["step"])
             self.state = TrainState(**note[STATE_KEY])
             if self.state.finished and not self._over():
                 self.state.finished = False  # the settings have more steps than last time
+            if not (self.folder / "best.safetensors").exists():
+                self.state.best = None  # it was damaged or deleted: the next evaluation writes it
         if self.accelerator.is_main_process:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / "log.jsonl").open("ab") as file:
-                file.truncate(self.state.log_bytes)
+            self.log.resume(self.state.log_bytes)
+
+    def _check_best(self) -> None:
+        """Put damaged best weights aside; until the next evaluation writes them anew, the newest weights stand for them."""
+        best = self.folder / "best.safetensors"
+        try:
+            if best.exists():
+                checkpoints.read(best)
+        except DamagedFile as error:
+            best.replace(best.with_name(f"{best.name}.damaged"))
+            warnings.warn(f"{error}; it was kept as {best.name}.damaged; the next evaluation writes it anew", stacklevel=2)
 
     def _log(self, event: str, **values: Any) -> None:
         if self.accelerator.is_main_process:
-            line = json.dumps({"event": event, "step": self.state.step, **values, "time": round(time.time(), 3)}, ensure_ascii=False)
-            with (self.folder / "log.jsonl").open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            self.log.append({"event": event, "step": self.state.step, **values, "time": round(time.time(), 3)})
 
     def _report(self, loss: float, count: int, rate: float, total: int) -> None:
         if self.watch and self.accelerator.is_main_process:
@@ -383,8 +397,8 @@ class Trainer:
             left = max(total - self.state.step, 0) * mean / speed
             self.watch(Progress(self.state.step, total, self.state.epoch, loss, rate, speed, left))
 
-    def _request_stop(self) -> None:
-        self._stop = True
+    def _request_stop(self, number: int) -> None:
+        self._stop, self._signal = True, number
 
     @property
     def stopped(self) -> bool:

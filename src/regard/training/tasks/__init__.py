@@ -6,7 +6,7 @@ To add a task: a module (or package) here with `TASK = Task(...)`, its commented
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..loop.trainer import Trainable
     from ..opened import OpenedModel
 
-TASKS = ("translation", "lm", "mlm", "classify", "reader")  # module names; a module is imported on first use
+TASKS = ("translation", "summarise", "lm", "mlm", "classify", "reader", "article")  # module names; a module is imported on first use
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Task:
     open          (folder of a run, device=…) → the best model of the run, as an `OpenedModel`
     evaluate      scores of a run on test files, as values for JSON
     data          the kind of data file it can be trained on without a config; "" if it needs one
-    adapt         (manual, data file) → the manual with settings chosen for the data
+    adapt         (manual, data file, names of the models there are) → the manual with settings chosen for the data
     sharded_loss  the loss of a rank's part of a batch; None if the task does not support context parallelism
     by_length     whether its scores include a table by source length, "by_length"
     """
@@ -53,7 +53,7 @@ class Task:
     open: Callable[..., OpenedModel]
     evaluate: Callable[[Evaluation], dict[str, Any]]
     data: str = ""
-    adapt: Callable[[str, Path], str] = lambda manual, data: manual
+    adapt: Callable[[str, Path, Collection[str]], str] = lambda manual, data, models: manual
     sharded_loss: ShardedLoss | None = None
     by_length: bool = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +64,20 @@ class GptModel(TransformerTable):
 
 
 @dataclass(frozen=True)
+class Regularisation:
+    """The `[regularisation]` table. A token's loss is reduced by `entropy` times the mean entropy of the attention weights, in nats."""
+
+    entropy: float = 0.0
+
+
+@dataclass(frozen=True)
 class LanguageConfig(TextConfig):
     """A language-model config."""
 
     data: Data
     model: GptModel
     vocabulary: Words = Words()
+    regularisation: Regularisation = Regularisation()
 
 
 class Excerpts(Sequence[Tensor]):
@@ -120,9 +129,13 @@ class TrainableLanguageModel:
         )
 
     def loss(self, model: nn.Module, batch: Tensor) -> tuple[Tensor, int]:
-        return next_token_loss(model, batch, smoothing=self.config.training.smoothing)
+        return next_token_loss(
+            model, batch, smoothing=self.config.training.smoothing, entropy=self.config.regularisation.entropy if model.training else 0.0
+        )
 
     def sharded_loss(self, model: nn.Module, batch: Tensor, sharding: Sharding) -> tuple[Tensor, int]:
+        if self.config.regularisation.entropy:
+            raise ValueError("regularisation.entropy is computed in one process; remove it, or train without sharding")
         return next_token_loss(model, batch, smoothing=self.config.training.smoothing, sharding=sharding)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
@@ -146,13 +159,36 @@ def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> Tensor:
     return torch.tensor([id for row in rows for id in row], dtype=torch.int64)
 
 
-def next_token_loss(model: nn.Module, batch: Tensor, *, smoothing: float = 0.0, sharding: Sharding | None = None) -> tuple[Tensor, int]:
-    """Compute the summed loss of batch (B, L + 1), every token predicted from those before it, and the number of predicted tokens."""
+def next_token_loss(
+    model: nn.Module, batch: Tensor, *, smoothing: float = 0.0, sharding: Sharding | None = None, entropy: float = 0.0
+) -> tuple[Tensor, int]:
+    """Compute the summed loss of batch (B, L + 1), every token predicted from those before it, and the number of predicted tokens.
+
+    entropy: the loss of each token is reduced by this times the mean entropy of the attention weights over layers, heads and rows.
+    """
     batch = batch.to(next(model.parameters()).device, non_blocking=True)
     ids, targets = batch[:, :-1], batch[:, 1:]
-    logits = model(ids) if sharding is None else sharding.run(model, ids)
+    reward: Tensor | float = 0.0
+    if entropy:
+        logits, reward = _with_entropy(model, ids)
+    else:
+        logits = model(ids) if sharding is None else sharding.run(model, ids)
     targets = (targets if sharding is None else sharding.part(targets)).flatten()
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets, reduction="sum", label_smoothing=smoothing), len(targets)
+    loss = F.cross_entropy(logits.flatten(0, 1).float(), targets, reduction="sum", label_smoothing=smoothing)
+    return loss - entropy * len(targets) * reward, len(targets)
+
+
+def _with_entropy(model: nn.Module, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits, and the mean entropy of all attention weights, differentiable."""
+    from ...models.gpt import Gpt
+    from ...readings import Entropy
+
+    if not isinstance(model, Gpt):
+        raise ValueError(
+            f"regularisation.entropy needs the model itself, and training has wrapped it in {type(model).__name__}; use one process"
+        )
+    logits, attended = model.observe(ids, readings=[Entropy(grad=True)])
+    return logits, torch.stack([layer.readings["entropy"].mean() for layer in attended]).mean()
 
 
 @torch.no_grad()
@@ -197,11 +233,15 @@ class LanguageModel(TextGenerator):
 
 
 def evaluate(request: Evaluation) -> dict[str, Any]:
-    """Compute loss and perplexity on the text of the test files."""
+    """Compute loss and perplexity a token on the text of the test files, and bits a character, which compare across vocabularies."""
     opened = LanguageModel.open(request.run, device=request.device)
-    ids = encode_lines(opened.vocabulary, [line for file in request.test for line in read_lines(file)])
+    lines = [line for file in request.test for line in read_lines(file)]
+    ids, characters = encode_lines(opened.vocabulary, lines), sum(len(line) + 1 for line in lines)  # a line end counts as one
+    if len(ids) < 2:
+        raise ValueError(f"{', '.join(map(str, request.test))}: {len(ids)} tokens; at least 2 are needed, to predict one from the other")
     loss = held_out_loss(opened.model, ids, opened.model.config.context)
-    return {"tokens": len(ids), "loss": loss, "perplexity": perplexity(loss)}
+    bits = loss * (len(ids) - 1) / math.log(2) / max(characters - 1, 1)
+    return {"tokens": len(ids), "loss": loss, "perplexity": perplexity(loss), "bits_per_character": bits}
 
 
 TASK = Task(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...files import read_json, write_text
+from ...readings import Rows
 from ...text.batches import bucketed, order_of, padded
 from ...text.pairs import read_lines
-from ...text.vocabulary import BOS, EOS, MASK, PAD, SPECIALS, Kind, Vocabulary
+from ...text.vocabulary import BOS, EOS, MASK, PAD, Kind, Vocabulary
+from ..config import from_dict
+from ..encoder_text import MASK_NAMES, EncoderText, VocabularyText
+from ..loop.settings import Training
 from ..loop.sharding import Sharding
 from ..metrics import perplexity
 from ..opened import TokenModel
-from ..runs import run_config
-from ..tables import TEXT_VOCABULARY, TextConfig, TransformerTable, VocabularyTable, load_text_run
+from ..runs import build_best, load_best, read_run, run_config
+from ..tables import TEXT_VOCABULARY, TransformerTable, VocabularyTable
 from . import Evaluation, Task
 
+MODEL_FILE = "model.json"  # the [model] table of the run
 _HELD_OUT = 1_000_000_000  # the epoch number used for the masks of held-out text, so that they are the same every time
 
 
@@ -59,12 +66,24 @@ class BertModel(TransformerTable):
 
 
 @dataclass(frozen=True)
-class MaskedConfig(TextConfig):
-    """A masked-token config."""
+class MaskedConfig:
+    """A masked-token config. `start` is the folder (on the command line also the name) of an `mlm` run whose weights are the first."""
 
+    out: str
     data: Data
-    model: BertModel
-    vocabulary: Words = Words()
+    training: Training
+    model: BertModel | None = None
+    vocabulary: Words | None = None
+    start: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is None and self.model is None:
+            raise ValueError("the table [model] is missing; add it, or `start`")
+        if self.start is not None and (self.model is not None or self.vocabulary is not None):
+            raise ValueError("start uses the model and vocabulary of another run; remove [model] and [vocabulary], or start")
+
+    def files(self) -> list[str]:
+        return self.data.files()
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +123,8 @@ class TrainableMaskedModel:
 
     def __init__(self, config: MaskedConfig, model: nn.Module, vocabulary: Vocabulary, train: Sequence[str], valid: Sequence[str]) -> None:
         self.config, self.model, self.vocabulary = config, model, vocabulary
-        self.train, self.valid = (with_boundaries(vocabulary, lines, config.model.context) for lines in (train, valid))
+        text, context = VocabularyText(vocabulary), int(getattr(model, "config").context)  # noqa: B009
+        self.train, self.valid = (text.encode_all(lines, context) for lines in (train, valid))
 
     @classmethod
     def build(cls, config: MaskedConfig, root: Path, folder: Path) -> TrainableMaskedModel:
@@ -112,9 +132,18 @@ class TrainableMaskedModel:
         train, valid = ([line for line in read_lines(root / name) if line.strip()] for name in (config.data.train, config.data.valid))
         if not train or not valid:
             raise ValueError(f"{config.data.train if not train else config.data.valid}: it has no text; expected one example per line")
-        vocabulary = config.vocabulary.load_or_learn(folder / TEXT_VOCABULARY, train)
+        file = folder / TEXT_VOCABULARY
+        if config.start is not None and not file.exists():
+            Vocabulary.load(root / config.start / TEXT_VOCABULARY).save(file)
+        vocabulary = (config.vocabulary or Words()).load_or_learn(file, train)
         torch.manual_seed(config.training.seed)
-        return cls(config, config.model.build(len(vocabulary)), vocabulary, train, valid)
+        shape = config.model or masked_shape(root / str(config.start))
+        write_text(folder / MODEL_FILE, json.dumps(vars(shape)))
+        model = shape.build(len(vocabulary))
+        if config.start is not None:
+            load_best(model, root / config.start)
+            model.train()
+        return cls(config, model, vocabulary, train, valid)
 
     def batches(self, epoch: int) -> MaskedBatches:
         return masked_batches(self.config, self.train, words=len(self.vocabulary), epoch=epoch)
@@ -133,7 +162,7 @@ class TrainableMaskedModel:
 
     def held_out(self) -> MaskedBatches:
         """Return the batches of the held-out text."""
-        return masked_batches(self.config, self.valid, words=len(self.vocabulary), epoch=_HELD_OUT)
+        return held_out_batches(self.config, self.valid, words=len(self.vocabulary))
 
     def samples(self, model: nn.Module) -> str:
         """Return the first line of the first held-out batch, masked and as the model completes it."""
@@ -146,9 +175,15 @@ class TrainableMaskedModel:
         return f"in    {masked.replace('▁', ' ').strip()}\ngot   {self.vocabulary.decode(filled[0, :length].tolist())}"
 
 
-def with_boundaries(vocabulary: Vocabulary, lines: Sequence[str], context: int) -> list[list[int]]:
-    """Return the ids of each line between <s> and </s>, truncated to the context."""
-    return [[BOS, *ids[: context - 2], EOS] for ids in vocabulary.encode_all(lines)]
+def masked_shape(run: Path) -> BertModel:
+    """Return the [model] table of an `mlm` run; a run that began with another has it in a file of its own."""
+    file = run / MODEL_FILE
+    if file.is_file():
+        return from_dict(read_json(file), BertModel, origin=file)
+    shape = run_config(run, "mlm", MaskedConfig).model
+    if shape is None:
+        raise ValueError(f"{run} has no {MODEL_FILE}; give the folder of a complete run")
+    return shape
 
 
 def masked_batches(config: MaskedConfig, texts: list[list[int]], *, words: int, epoch: int) -> MaskedBatches:
@@ -156,6 +191,11 @@ def masked_batches(config: MaskedConfig, texts: list[list[int]], *, words: int, 
     data, seed = config.data, config.training.seed
     rows = bucketed([len(row) for row in texts], tokens=data.batch_tokens, seed=seed, epoch=epoch)
     return MaskedBatches(rows, texts, words=words, rate=data.rate, seed=seed, epoch=epoch)
+
+
+def held_out_batches(config: MaskedConfig, texts: list[list[int]], *, words: int) -> MaskedBatches:
+    """Return the batches of held-out texts, with the same masks every time."""
+    return masked_batches(config, texts, words=words, epoch=_HELD_OUT)
 
 
 @torch.no_grad()
@@ -191,48 +231,77 @@ class Candidate:
 
 
 class EncoderModel(TokenModel):
-    """An encoder with its vocabulary; a text is encoded as <s> … </s>, truncated to its context."""
+    """An encoder with its tokenizer; a text is encoded with its beginning and end tokens, truncated to the context."""
 
-    def __init__(self, model: Any, vocabulary: Vocabulary, context: int) -> None:
+    def __init__(self, model: Any, text: EncoderText, context: int) -> None:
         super().__init__(model)
-        self.vocabulary, self.context = vocabulary, context
+        self.text, self.context = text, context
+        self.vocabulary = getattr(text, "vocabulary", None)
 
     def encode(self, text: str) -> list[int]:
-        """Return <s>, the ids of a text truncated to the context, and </s>; "<mask>" in the text is the mask token."""
-        return with_boundaries(self.vocabulary, [text], self.context)[0]
+        """Return the ids of a text; "[MASK]" and "<mask>" in the text are the mask token."""
+        return self.text.encode_all([text], self.context)[0]
 
     def token_texts(self, ids: Sequence[int]) -> list[str]:
-        return [self.vocabulary.piece(id) for id in ids]
+        return [self.text.piece(id) for id in ids]
+
+    @torch.no_grad()
+    def looked_at(self, bert: Any, inputs: Tensor, rows: Sequence[int] | None = None) -> list[list[tuple[str, float]]]:
+        """Return the words of inputs (1, L) with their share of the last layer's attention, averaged over its heads, for each of `rows`.
+
+        rows: token positions; None: one list, averaged over all positions. Weight on the beginning and end tokens is left out.
+        """
+        ids = inputs[0].tolist()
+        _, attended = bert.observe(inputs, readings=[Rows(list(range(len(ids)) if rows is None else rows))])
+        weights = attended[-1].readings["rows"][0].float().mean(0)  # (rows, L)
+        weights = weights.mean(0, keepdim=True) if rows is None else weights
+        words = self.text.words(ids)
+        return [[(word.text, float(row[word.start : word.stop].sum())) for word in words] for row in weights]
 
 
 class MaskedModel(EncoderModel):
-    """A trained masked-token model with its vocabulary; predicts the tokens at each "<mask>" of a text."""
+    """A masked-token model with its tokenizer; predicts the tokens at each "[MASK]" (or "<mask>") of a text."""
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> MaskedModel:
         """Load the best model of a finished or running training."""
-        config, vocabulary, model = load_text_run(folder, "mlm", MaskedConfig)
-        return cls(model.to(device), vocabulary, config.model.context)
+        folder = Path(folder)
+        read_run(folder, "mlm")
+        vocabulary, shape = Vocabulary.load(folder / TEXT_VOCABULARY), masked_shape(folder)
+        model = build_best(lambda: shape.build(len(vocabulary)), folder)
+        return cls(model.to(device), VocabularyText(vocabulary), shape.context)
 
-    @torch.no_grad()
-    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
-        """Return the `top` most likely tokens for each "<mask>" of a text, in the order of the text, the most likely first."""
-        inputs = self.inputs(text)
-        positions = (inputs[0] == MASK).nonzero()[:, 0]
-        masks = text.count(SPECIALS[MASK])
+    def masks(self, inputs: Tensor, text: str) -> list[int]:
+        """Return the positions of the mask tokens of a text; raise ValueError if it has none, or some are beyond the context."""
+        if self.text.mask is None or self.model.head is None:
+            raise ValueError("this model has no masked-token head or no mask token; use a model trained with masked tokens")
+        positions: list[int] = (inputs[0] == self.text.mask).nonzero()[:, 0].tolist()
+        masks = sum(text.count(name) for name in MASK_NAMES)
         if not masks:
-            raise ValueError(f"the text has no mask; write {SPECIALS[MASK]} where a token is missing")
+            raise ValueError("the text has no mask; write [MASK] where a token is missing")
         if len(positions) < masks:
             raise ValueError(
                 f"{masks - len(positions)} of {masks} masks are beyond the {self.context} tokens of the context; shorten the text"
             )
-        logits = self.model.unmask(self.run(inputs)[0, positions]).float()  # (masks, V)
-        logits[:, : len(SPECIALS)] = -torch.inf  # special tokens are not candidates
-        best = logits.softmax(-1).topk(min(top, logits.shape[-1] - len(SPECIALS)))
+        return positions
+
+    @torch.no_grad()
+    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
+        """Return the `top` most likely tokens for each mask of a text, in the order of the text, the most likely first."""
+        inputs = self.inputs(text)
+        logits = self.model.unmask(self.run(inputs)[0, self.masks(inputs, text)]).float()  # (masks, V)
+        special = sorted(self.text.special)
+        logits[:, special] = -torch.inf  # special tokens are not candidates
+        best = logits.softmax(-1).topk(min(top, logits.shape[-1] - len(special)))
         return [
-            [Candidate(self.vocabulary.decode([id]), p) for id, p in zip(ids, probabilities, strict=True)]
+            [Candidate(self.text.decode([id]) or self.text.piece(id), p) for id, p in zip(ids, probabilities, strict=True)]
             for ids, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
+
+    def mask_looked_at(self, text: str) -> list[list[tuple[str, float]]]:
+        """Return for each mask of a text the words its last layer's attention is on, with their weights."""
+        inputs = self.inputs(text)
+        return self.looked_at(self.model, inputs, self.masks(inputs, text))
 
 
 def evaluate(request: Evaluation) -> dict[str, Any]:
@@ -241,11 +310,12 @@ def evaluate(request: Evaluation) -> dict[str, Any]:
     lines = [line for file in request.test for line in read_lines(file) if line.strip()]
     if not lines:
         raise ValueError(f"{', '.join(map(str, request.test))}: no text; expected one example per line")
-    texts = with_boundaries(opened.vocabulary, lines, opened.context)
+    texts = opened.text.encode_all(lines, opened.context)
+    words = opened.model.config.vocabulary
     return {
         "lines": len(lines),
         "tokens": sum(map(len, texts)) - 2 * len(texts),
-        **masked_scores(opened.model, masked_batches(config, texts, words=len(opened.vocabulary), epoch=_HELD_OUT)),
+        **masked_scores(opened.model, held_out_batches(config, texts, words=words)),
     }
 
 

@@ -23,7 +23,7 @@ from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
 from ..loop.settings import Training
 from ..opened import OpenedModel, TokenRows
-from ..runs import load_best, run_config
+from ..runs import build_best, run_config
 from . import Evaluation, Task
 
 
@@ -196,18 +196,22 @@ class StoryReader(OpenedModel):
     @classmethod
     def untrained(cls, config: ReaderTaskConfig, folder: Path) -> StoryReader:
         """Build a model with new weights for the vocabulary and answers in a run's folder."""
-        words = Vocabulary.load(folder / "words.vocabulary.json")
-        answers: list[str] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+        words, answers = cls._words_and_answers(folder)
         return cls(config.model.build(len(words), len(answers)), words, answers)
+
+    @staticmethod
+    def _words_and_answers(folder: Path) -> tuple[Vocabulary, list[str]]:
+        answers: list[str] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+        return Vocabulary.load(folder / "words.vocabulary.json"), answers
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> StoryReader:
         """Load the best model of a finished or running training."""
         folder = Path(folder)
-        reader = cls.untrained(run_config(folder, "reader", ReaderTaskConfig), folder)
-        load_best(reader.model, folder)
-        reader.model.to(device)
-        return reader
+        config = run_config(folder, "reader", ReaderTaskConfig)
+        words, answers = cls._words_and_answers(folder)
+        model = build_best(lambda: config.model.build(len(words), len(answers)), folder)
+        return cls(model.to(device), words, answers)
 
     def batch(self, stories: Sequence[Story]) -> StoryBatch:
         """Return stories as a batch of ids."""
@@ -291,7 +295,11 @@ class StoryReader(OpenedModel):
 
 
 def evaluate(request: Evaluation) -> dict[str, Any]:
-    """Compute `StoryReader.measure` on the stories in the test files."""
+    """Compute `StoryReader.measure` on the stories in the test files; a run of the task "article" is scored on SQuAD-form files."""
+    if json.loads((request.run / "run.json").read_text(encoding="utf-8"))["task"] == "article":
+        from .article.evaluation import evaluate as evaluate_articles
+
+        return evaluate_articles(request)
     stories = [story for file in request.test for story in read_stories(file)]
     return {"questions": len(stories), **StoryReader.open(request.run, device=request.device).measure(stories)}
 

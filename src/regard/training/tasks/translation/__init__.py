@@ -4,7 +4,8 @@ from .. import Task
 from .config import TranslationConfig, adapt
 from .evaluation import evaluate
 from .training import TrainableTranslator
-from .translations import Translated, Translations
+from .translated import Translated
+from .translations import Translations
 
 TASK = Task(
     name="translation",

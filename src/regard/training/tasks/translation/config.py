@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -80,6 +81,7 @@ class BahdanauModel(RecurrentModel):
     alignment: int = 256
     score: Literal["additive", "dot", "scaled-dot", "bilinear"] = "additive"
     query: Literal["previous", "current"] = "previous"
+    copy: bool = False
 
     def build_separate(self, source: int, target: int) -> Bahdanau:
         from ....models.seq2seq import Bahdanau
@@ -88,7 +90,8 @@ class BahdanauModel(RecurrentModel):
         width = 2 * (self.state // 2)
         score = {"additive": None, "dot": Dot(), "scaled-dot": ScaledDot(), "bilinear": Bilinear(self.state, width)}[self.score]
         sizes = {"embedding": self.embedding, "state": self.state, "alignment": self.alignment}
-        return Bahdanau(source, target, **sizes, score=score, query=self.query, dropout=self.dropout, tied=self.tied)
+        options = {"dropout": self.dropout, "tied": self.tied, "copy": self.copy}
+        return Bahdanau(source, target, **sizes, score=score, query=self.query, **options)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ class TransformerModel:
     attention_dropout: float = 0.0
     context: int = 512
     tied: bool = True
+    copy: bool = False
 
     def build(self, source: int, target: int, *, shared: bool) -> nn.Module:
         from ....models.transformer import Transformer, TransformerConfig
@@ -160,12 +164,14 @@ class TranslationConfig:
             raise ValueError('source.kind is "shared"; only the target can share the source\'s vocabulary')
         if self.target.kind == "shared" and self.target != Words(kind="shared"):
             raise ValueError('target.kind is "shared", so its vocabulary is the source\'s; remove the other keys of [target]')
+        if getattr(self.model, "copy", False) and self.target.kind != "shared":
+            raise ValueError('model.copy copies source words into the target and needs one vocabulary of both; set target.kind = "shared"')
 
     def files(self) -> list[str]:
         return self.data.files()
 
 
-def adapt(manual: str, data: Path) -> str:
+def adapt(manual: str, data: Path, models: Collection[str] = ()) -> str:
     """Return the manual with settings chosen for a file of pairs: characters for Chinese, and steps by the number of pairs."""
     pairs = read_pairs(data)
     text = re.sub(r"^valid = ", "# valid = ", manual, flags=re.M)

@@ -18,7 +18,7 @@ def evaluate(request: Evaluation) -> dict[str, Any]:
     data = run_config(request.run, "translation", TranslationConfig).data
     pairs = read_pairs(request.test[0] if len(request.test) == 1 else request.test, columns=data.columns, keys=data.keys)
     opened = Translations.open(request.run, device=request.device)
-    outputs = [candidates[0].text for candidates in opened.translate([p.source for p in pairs], width=request.beam)]
+    outputs = [candidates[0].text for candidates in opened.candidates([p.source for p in pairs], width=request.beam)]
     if request.out:
         write_text(request.out, "".join(line + "\n" for line in outputs))
     references, tokenize = [p.target for p in pairs], opened.decoding.tokenize

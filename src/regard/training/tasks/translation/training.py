@@ -45,14 +45,17 @@ class Batches(Sequence[Batch]):
 
 
 class TrainableTranslator:
-    """Trains a translator on pairs and measures it on held-out pairs."""
+    """Trains a translator on pairs and measures it on held-out pairs. Subclasses for other tasks from text to text give other scores."""
+
+    task = "translation"
+    opened: type[Translations] = Translations
 
     def __init__(
         self, config: TranslationConfig, model: nn.Module, vocabularies: tuple[Vocabulary, Vocabulary], train: list[Pair], valid: list[Pair]
     ) -> None:
         self.config = config
         self.model = model
-        self.translations = Translations(model, *vocabularies, config.decoding, limit=config.data.max_length)
+        self.translations = self.opened(model, *vocabularies, config.decoding, limit=config.data.max_length)
         self.valid = valid
         max_length = config.data.max_length
         source, target = self.translations.encode([p.source for p in train]), vocabularies[1].encode_all([p.target for p in train])
@@ -68,7 +71,7 @@ class TrainableTranslator:
         train, valid = config.data.read(root)
         start = None if config.start is None else root / config.start
         if start is not None:
-            other = run_config(start, "translation", TranslationConfig)
+            other = run_config(start, cls.task, TranslationConfig)
             if (other.model, other.source, other.target) != (config.model, config.source, config.target):
                 raise ValueError(f"start: {start} has another [model], [source] or [target]; copy the three tables from its config")
         shared = config.target.kind == "shared"
@@ -99,18 +102,23 @@ class TrainableTranslator:
         return _loss(model, batch, smoothing=self.config.training.smoothing)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Compute loss and perplexity on the held-out set, and greedy BLEU, chrF and exact matches on its first `valid_sentences`."""
+        """Compute loss and perplexity on the held-out set, and the scores of greedy outputs on its first `valid_sentences`."""
         scores = {"loss": self.held_out_loss(model)}
         scores["perplexity"] = metrics.perplexity(scores["loss"])
         pairs = self.valid[: self.config.decoding.valid_sentences]
         if pairs:
-            outputs = [candidates[0].text for candidates in self.translations.translate([p.source for p in pairs], width=1)]
-            references = [p.target for p in pairs]
-            options = {"lowercase": self.config.decoding.lowercase, "tokenize": self.config.decoding.tokenize}
-            scores["bleu"] = metrics.bleu(outputs, references, **options).value  # type: ignore[arg-type]
-            scores["chrf"] = metrics.chrf(outputs, references).value
-            scores["exact"] = metrics.exact(outputs, references)
+            outputs = [candidates[0].text for candidates in self.translations.candidates([p.source for p in pairs], width=1)]
+            scores |= self.compare(outputs, [p.target for p in pairs])
         return scores
+
+    def compare(self, outputs: list[str], references: list[str]) -> dict[str, float]:
+        """Compute the scores of outputs: BLEU, chrF and exact matches."""
+        options = {"lowercase": self.config.decoding.lowercase, "tokenize": self.config.decoding.tokenize}
+        return {
+            "bleu": metrics.bleu(outputs, references, **options).value,  # type: ignore[arg-type]
+            "chrf": metrics.chrf(outputs, references).value,
+            "exact": metrics.exact(outputs, references),
+        }
 
     def held_out_loss(self, model: nn.Module) -> float:
         """Compute the mean loss per token on the held-out pairs."""
@@ -127,7 +135,7 @@ class TrainableTranslator:
         """Return three held-out sentences with reference and translation, and the alignment of the first."""
         pairs = self.valid[:3]
         lines = []
-        for pair, (best, *_) in zip(pairs, self.translations.translate([p.source for p in pairs], width=1, align=True), strict=True):
+        for pair, (best, *_) in zip(pairs, self.translations.candidates([p.source for p in pairs], width=1, align=True), strict=True):
             lines += [f"in    {pair.source}", f"want  {pair.target}", f"got   {best.text}"]
             if pair is pairs[0] and best.alignment is not None:
                 lines.append(best.picture())

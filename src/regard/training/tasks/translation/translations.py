@@ -4,57 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Self, cast, overload
 
 import torch
 from torch import Tensor, nn
 
 from ....models.translator import Translator
-from ....text.alignment import draw, word_alignment
+from ....text.alignment import word_alignment
 from ....text.batches import bucketed, padded
 from ....text.sentences import split_to_fit
-from ....text.vocabulary import BOS, EOS, Vocabulary
+from ....text.vocabulary import BOS, EOS, UNK, Vocabulary
 from ...decoding import Hypothesis, beam, sample
 from ...opened import OpenedModel, TokenRows
-from ...runs import load_best, run_config
+from ...runs import build_best, run_config
 from .config import Decoding, TranslationConfig
-
-
-@dataclass(frozen=True, eq=False)
-class Translated:
-    """One translation: its text, score, and the alignment (target words × source words) with its words."""
-
-    text: str
-    score: float
-    log_prob: float
-    source_words: list[str]
-    target_words: list[str]
-    alignment: Tensor | None
-
-    def picture(self, *, colour: bool = False, dark: bool = True) -> str:
-        """Return the alignment drawn as text, or "" if there is none."""
-        if self.alignment is None:
-            return ""
-        return draw(self.alignment, self.target_words, self.source_words, colour=colour, dark=dark)
+from .translated import Translated, best_with_others, joined
 
 
 class Translations(OpenedModel):
     """A trained translator with its vocabularies. `limit` is the longest source, in tokens, it was trained on."""
 
+    task = "translation"
     limit: int
 
     def __init__(self, model: nn.Module, source: Vocabulary, target: Vocabulary, decoding: Decoding, *, limit: int = 100) -> None:
         self.model, self.source, self.target, self.decoding, self.limit = model, source, target, decoding, limit
 
     @classmethod
-    def open(cls, folder: str | Path, *, device: str = "cpu") -> Translations:
+    def open(cls, folder: str | Path, *, device: str = "cpu") -> Self:
         """Load the best model of a finished or running training."""
-        config = run_config(folder, "translation", TranslationConfig)
+        config = run_config(folder, cls.task, TranslationConfig)
         source, target = (Vocabulary.load(Path(folder) / f"{side}.vocabulary.json") for side in ("source", "target"))
-        model = config.model.build(len(source), len(target), shared=config.target.kind == "shared")
-        load_best(model, folder)
+        model = build_best(lambda: config.model.build(len(source), len(target), shared=config.target.kind == "shared"), folder)
         return cls(model.to(device), source, target, config.decoding, limit=config.data.max_length)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -65,11 +47,99 @@ class Translations(OpenedModel):
         """Return whether a text has at most `limit` tokens."""
         return len(self.source.encode(text)) <= self.limit
 
-    def sentences(self, text: str) -> list[str]:
-        """Split a text into parts of at most `limit` tokens: the text itself if it fits, else its sentences or parts of them."""
-        return [text] if self.fits(text) else split_to_fit(text, self.fits)
+    def rare_share(self, text: str) -> float:
+        """Return the share of a text that is rare in the training data: words in four or more pieces, or tokens of the rarer half.
 
+        Characters and words are numbered by frequency, so the rarer half of the vocabulary has the higher ids.
+        """
+        ids = self.source.encode(text)
+        if self.source.kind in ("char", "word"):
+            rare = [id == UNK or 2 * id >= len(self.source) for id in ids]
+        else:
+            rare = [word.stop - word.start >= 4 for word in self.source.words(ids)]
+        return sum(rare) / max(len(rare), 1)
+
+    def sentences(self, text: str) -> list[str]:
+        """Split a text at its line ends, and lines of more than `limit` tokens into their sentences or parts of them."""
+        lines = [line for line in text.splitlines() if line.strip()] or [text]
+        return [part for line in lines for part in ([line] if self.fits(line) else split_to_fit(line, self.fits))]
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is a Sequence[str] too
+        self,
+        texts: str,
+        *,
+        width: int | None = ...,
+        n_best: int = ...,
+        align: bool = ...,
+        temperature: float | None = ...,
+        generator: torch.Generator | None = ...,
+        hard: bool = ...,
+        batch_tokens: int = ...,
+    ) -> Translated: ...
+    @overload
     def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        width: int | None = ...,
+        n_best: int = ...,
+        align: bool = ...,
+        temperature: float | None = ...,
+        generator: torch.Generator | None = ...,
+        hard: bool = ...,
+        batch_tokens: int = ...,
+    ) -> list[Translated]: ...
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        width: int | None = None,
+        n_best: int = 1,
+        align: bool = True,
+        temperature: float | None = None,
+        generator: torch.Generator | None = None,
+        hard: bool = False,
+        batch_tokens: int = 4000,
+    ) -> Translated | list[Translated]:
+        """Translate one text, or a list of texts of any length, and return one `Translated` or a list of them.
+
+        width         of the beam search; 1 is greedy decoding; None: that of the model's config
+        n_best        how many candidates; the first is returned, the rest are its `others`
+        align         whether to return the attention weights between target and source words
+        temperature   sample instead of searching: 1 samples from the model's distribution, less is more cautious
+        generator     of the random numbers of sampling, for repeatable output
+        hard          put all attention weight on the source position with the largest weight
+        batch_tokens  about how many source tokens are decoded at once (more is faster and takes more memory)
+
+        A text of more than `limit` tokens is translated in parts (`sentences`), which are joined; it has no alignment.
+
+        >>> from regard import open
+        >>> translator = open("zh-en-transformer")
+        >>> translator.translate("我爱中国").text
+        'I love China.'
+        >>> [str(one) for one in translator.translate(["我爱中国", "你好"], align=False)][0]
+        'I love China.'
+        """
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        parts = [self.sentences(text) for text in rows]
+        flat = [part for row in parts for part in row]
+        found = iter(
+            self.candidates(
+                flat,
+                width=width,
+                n_best=n_best,
+                align=align,
+                temperature=temperature,
+                generator=generator,
+                hard=hard,
+                batch_tokens=batch_tokens,
+            )
+        )
+        result = [best_with_others(joined([next(found) for _ in row], text)) for text, row in zip(rows, parts, strict=True)]
+        return result[0] if isinstance(texts, str) else result
+
+    def candidates(
         self,
         texts: Sequence[str],
         *,
@@ -81,12 +151,7 @@ class Translations(OpenedModel):
         hard: bool = False,
         batch_tokens: int = 4000,
     ) -> list[list[Translated]]:
-        """Return the `n_best` translations of each text, best first.
-
-        width        of the beam; 1 is greedy decoding; None: that of the config
-        temperature  sample instead of beam search
-        hard         put all attention weight on the source position with the largest weight
-        """
+        """Return the `n_best` translations of each text, best first; a text is not split. Arguments: see `translate`."""
         width = self.decoding.beam if width is None else max(width, n_best)
         ids = self.encode(texts)
         result: list[list[Translated]] = [[] for _ in texts]
@@ -98,23 +163,31 @@ class Translations(OpenedModel):
                 for rows in bucketed([len(row) for row in ids], tokens=max(batch_tokens // width, 1), seed=0, epoch=0):
                     decoded = self._decode([ids[i] for i in rows], width, n_best, align, temperature, generator)
                     for i, hypotheses in zip(rows, decoded, strict=True):
-                        result[i] = [self._translated(ids[i], hypothesis) for hypothesis in hypotheses]
+                        result[i] = [self._translated(texts[i], ids[i], hypothesis) for hypothesis in hypotheses]
         finally:
             self.model.train(was_training)
         return result
 
-    def translate_long(self, texts: Sequence[str], **options: Any) -> list[list[Translated]]:
-        """Translate texts of any length: those over `limit` are split into `sentences`, and their translations joined.
+    @torch.no_grad()
+    def align(self, source: str, target: str) -> tuple[list[str], list[str], Tensor | None]:
+        """Return source words, target words, and the weights (T, S) the model has while this target is given to it, word by word.
 
-        A joined translation has no alignment, and its scores are the sums over its parts.
+        The weights are None for a model without attention, or if either text has no words.
         """
-        parts = [self.sentences(text) for text in texts]
-        translated = iter(self.translate([part for row in parts for part in row], **options))
-        return [_joined([next(translated) for _ in row]) for row in parts]
+        model = cast(Translator, self.model)
+        ids, targets = self.encode([source])[0], self.target.encode(target)
+        state = model.start(model.encode(torch.tensor([ids], device=self.device), torch.tensor([len(ids)], device=self.device)))
+        rows: list[Tensor] = []
+        for token in [BOS, *targets][: len(targets)]:  # each step predicts the next token of the target
+            step = model.step(state, torch.tensor([token], device=self.device))
+            rows, state = rows if step.alignment is None else [*rows, step.alignment], step.state
+        source_words, target_words = self.source.words(ids), self.target.words(targets)
+        weights = word_alignment(torch.cat(rows), target_words, source_words) if rows and source_words else None
+        return [w.text for w in source_words], [w.text for w in target_words], weights
 
     def inputs(self, text: str, *, target: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Return source ids (1, S), their number (1,), and target ids (1, T) beginning with <s>."""
-        target_text = self.translate([text], width=1)[0][0].text if target is None else target
+        target_text = self.candidates([text], width=1)[0][0].text if target is None else target
         source = torch.tensor(self.encode([text]), device=self.device)
         length = torch.tensor([source.shape[1]], device=self.device)
         return source, length, torch.tensor([[BOS, *self.target.encode(target_text)]], device=self.device)
@@ -159,26 +232,8 @@ class Translations(OpenedModel):
             )
         )
 
-    def _translated(self, ids: list[int], hypothesis: Hypothesis) -> Translated:
+    def _translated(self, text: str, ids: list[int], hypothesis: Hypothesis) -> Translated:
         source, target = self.source.words(ids), self.target.words(hypothesis.tokens)
         alignment = None if hypothesis.alignment is None else word_alignment(hypothesis.alignment, target, source)
-        text = self.target.decode(hypothesis.tokens)
         words = [w.text for w in source], [w.text for w in target]
-        return Translated(text, hypothesis.score, hypothesis.log_prob, *words, alignment)
-
-
-def _joined(parts: list[list[Translated]]) -> list[Translated]:
-    """Join the best translations of every part, then the second best of each, and so on."""
-    if len(parts) == 1:
-        return parts[0]
-    return [
-        Translated(
-            " ".join(part.text for part in row),
-            sum(part.score for part in row),
-            sum(part.log_prob for part in row),
-            [word for part in row for word in part.source_words],
-            [word for part in row for word in part.target_words],
-            None,
-        )
-        for row in zip(*parts, strict=False)
-    ]
+        return Translated(self.target.decode(hypothesis.tokens), hypothesis.score, hypothesis.log_prob, *words, alignment, text)
