@@ -141,7 +141,7 @@ def _scored(run: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     from regard.training.tasks.translation import Translations
 
     opened = Translations.open(run)
-    outputs = [found[0].text for found in opened.translate([zh for zh, _ in pairs], width=1)]
+    outputs = [found[0].text for found in opened.candidates([zh for zh, _ in pairs], width=1)]
     references, lengths = [en for _, en in pairs], [len(row) for row in opened.encode([zh for zh, _ in pairs])]
     rows = [metrics.as_dict(row) for row in metrics.by_length(outputs, references, lengths, rows=3)]
     return {"scores": [metrics.as_dict(metrics.bleu(outputs, references))], "by_length": rows}

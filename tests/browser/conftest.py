@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.cookiejar
 import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -12,7 +13,18 @@ from typing import Any
 import pytest
 
 READY = ".regard[data-ready]"
+TOKENS: dict[str, str] = {}  # address of a running studio → its token
+COOKIES = http.cookiejar.CookieJar()  # of the running studios; urllib.request.urlopen sends them, and `visit` gives them to the browser
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the studio and its worker keep the runs of the page Train."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_RUNS", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +40,10 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
+def _port(address: str) -> str:
+    return address.strip("/").rpartition(":")[2]
+
+
 def _bad(message: Any) -> bool:
     """Errors and warnings, but for the advice chromium gives to a test that reads pixels back."""
     return message.type in ("error", "warning") and "willReadFrequently" not in message.text
@@ -40,12 +56,11 @@ def _serving(folders: dict[str, Path]) -> Iterator[str]:
     import threading
     import time
 
-    import uvicorn
-
     from regard.studio.app import create
-    from regard.studio.serving import listen
+    from regard.studio.serving import listen, server_for
 
-    server = uvicorn.Server(uvicorn.Config(create(folders, threads=1), log_level="warning", timeout_graceful_shutdown=1))
+    app = create(folders, threads=1)
+    server = server_for(app)
     taken = listen(None)
     running = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     running.start()
@@ -53,7 +68,10 @@ def _serving(folders: dict[str, Path]) -> Iterator[str]:
         assert running.is_alive(), "the studio did not start"
         time.sleep(0.02)
     address = f"http://127.0.0.1:{taken.getsockname()[1]}/"
-    for page in ("translate", "look"):  # a busy machine may take a while to start the worker and open the models
+    TOKENS[address] = app.state.access.token
+    urllib.request.install_opener(urllib.request.build_opener(urllib.request.HTTPCookieProcessor(COOKIES)))
+    urllib.request.urlopen(f"{address}?token={app.state.access.token}", timeout=600).close()
+    for page in ("translate", "look", "write"):  # a busy machine may take a while to start the worker and open the models
         urllib.request.urlopen(f"{address}api/first/{page}", timeout=600).close()
     yield address
     server.should_exit = True
@@ -81,11 +99,18 @@ def chinese_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="session")
-def empty_studio() -> Iterator[str]:
-    """A studio without any model."""
+@pytest.fixture
+def empty_studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A studio without any model, also without those that other tests trained."""
+    monkeypatch.setenv("REGARD_RUNS", str(tmp_path / "runs"))
     with _serving({}) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def studio_tokens() -> dict[str, str]:
+    """The token of every running studio, by address; `visit` needs none of them, since it gives the browser the cookie."""
+    return TOKENS
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +119,21 @@ def wait() -> Any:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")
     sync_api.expect.set_options(timeout=60_000)
     return sync_api.expect
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[[Any], None]:
+    """Assert that axe-core finds nothing serious on a page."""
+    module = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python to check the pages with axe-core"
+    )
+
+    def check(page: Any) -> None:
+        found = module.Axe().run(page).response["violations"]
+        serious = [violation for violation in found if violation["impact"] in ("serious", "critical")]
+        assert [f"{v['id']} ({v['impact']}): {[n['target'] for n in v['nodes']][:4]}" for v in serious] == []
+
+    return check
 
 
 @pytest.fixture
@@ -113,6 +153,7 @@ def visit(browser: Any, studio: str) -> Iterator[Callable[..., Any]]:
     ) -> Any:
         tab = browser.new_context(viewport={"width": width, "height": height}, locale="zh-CN" if lang == "zh" else "en-US", **context)
         tab.set_default_timeout(60_000)
+        tab.add_cookies([{"name": cookie.name, "value": cookie.value, "url": at} for cookie in COOKIES if cookie.name.endswith(_port(at))])
         page = tab.new_page()
         errors: list[str] = []
         requests: list[str] = []

@@ -109,9 +109,9 @@ def test_the_fit_moves_with_the_width(visit: Visit, wait: Any) -> None:
     learned = NadarayaWatson(width="learn").fit(X, y)
     wait(page.locator('[data-fact="learned"]')).to_have_text(f"{learned.loo_error_:.4f}".rstrip("0"))
     wait(page.locator('[data-fact="now"]')).to_have_text("0.6763")
-    page.get_by_role("button", name="Use the learned width").click()
+    page.get_by_role("button", name="Use the learned w").click()
     wait(page.locator('[data-fact="now"]')).to_have_text(f"{learned.loo_error_:.4f}".rstrip("0"))
-    page.get_by_label("Width", exact=True).fill(str(np.log(0.2)))
+    page.get_by_label("w, inverse bandwidth", exact=True).fill(str(np.log(0.2)))
     wait(page.locator('[data-fact="now"]')).to_have_text(re.compile(r"^1\.\d+"))
     page.get_by_label("Query", exact=True).fill("3")
     wait(page.locator(".st-split output").first).to_contain_text("x = 0.")
@@ -154,5 +154,7 @@ def test_costs_are_counted_with_their_formulas(visit: Visit, wait: Any) -> None:
 def test_this_machine_is_measured(visit: Visit, wait: Any, studio: str) -> None:
     found = ask(studio, "api/cost/measure", {})  # as long as this machine needs; the page is then told at once
     page = visit("#cost", lang="zh")
+    page.locator("[data-measure]").click()
+    wait(page.locator("[data-machine]")).to_contain_text("线程")
     wait(page.locator("[data-recurrence]")).to_contain_text("倍", timeout=120_000)
     wait(page.locator(".st-card").last).to_contain_text(found["kernel"])

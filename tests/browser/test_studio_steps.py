@@ -101,7 +101,10 @@ def test_arrow_keys_walk_the_cells(visit: Visit, wait: Any) -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_questions_can_be_answered_and_checked(visit: Visit, wait: Any, lang: str) -> None:
     page = visit("#steps", lang=lang)
+    for box in page.locator(".st-quiz-box").all():
+        box.locator("summary").click()
     questions = page.locator(".st-quiz li")
+    assert questions.count() == 5
     for i in range(questions.count()):
         boxes = questions.nth(i).locator("select")
         for j in range(boxes.count()):

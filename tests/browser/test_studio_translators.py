@@ -78,14 +78,14 @@ def test_changed_weights_are_told_where_they_were_asked_for(visit: Visit, wait: 
     alone.locator(".st-chip", has_text="zh-en-transformer").click()
     wait(alone.locator("[data-result]")).to_be_visible()
     look = visit(f"#look?text={LOVE}&model=zh-en-changed", at=chinese_studio, lang=lang, refusals=True)
-    wait(look.locator(".st-ask .st-problem")).to_contain_text(told)
+    wait(look.locator(".st-ask .st-problem[role=alert]")).to_contain_text(told)
 
 
 def test_a_long_text_is_read_in_parts(visit: Visit, wait: Any, chinese_studio: str) -> None:
     page = visit("#translate", at=chinese_studio)
     page.locator("textarea").fill("我爱中国。他买苹果和书。" * 10)
     page.locator("textarea").press("Enter")
-    parts = page.get_by_role("group", name="A long text, translated in 20 parts:")
+    parts = page.get_by_role("group", name="Translated in 20 parts:")
     wait(parts.get_by_role("button")).to_have_count(20)
     wait(page.locator(".rv-wordrow").first).to_contain_text("国")
     parts.get_by_role("button").nth(1).click()

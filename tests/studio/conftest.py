@@ -9,6 +9,15 @@ import pytest
 pytest.importorskip("fastapi", reason="the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the studio and its worker keep the runs of the page Train."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_RUNS", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from studio_models import build
@@ -49,5 +58,6 @@ def studio(folders: dict[str, Path]) -> Iterator[Any]:
 
     app = create({**folders, "shakespeare": find("shakespeare").path}, threads=1)
     with TestClient(app, base_url="http://127.0.0.1:8500") as client:
+        assert client.get(f"/?token={app.state.access.token}").url.path == "/"  # the cookie is set from here on
         assert client.get("/api/first/look").json()["refused"] is None
         yield client

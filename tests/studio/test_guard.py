@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from regard.studio import guard
-from regard.studio.guard import MAX_BYTES, Guard, check
+from regard.studio.access import Access
+from regard.studio.guard import MAX_BYTES, Guard, check, read_headers
 from regard.studio.request_error import RequestError
 
 OWN_HEADERS = {"host": "127.0.0.1:8500", "content-type": "application/json"}
@@ -18,7 +19,23 @@ def test_loopback_names_are_allowed(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["", "evil.example", "127.0.0.1.evil.example:8500", "localhost.evil.example", "127.0.0.1@evil.example", "0.0.0.0", "[::1"]
+    "host",
+    [
+        "",
+        "evil.example",
+        "127.0.0.1.evil.example:8500",
+        "localhost.evil.example",
+        "127.0.0.1@evil.example",
+        "0.0.0.0",
+        "[::1",
+        "127.0.0.1\\evil.example",
+        "evil.example\\@127.0.0.1",
+        "127.0.0.1:8500/evil.example",
+        "127.0.0.1:",
+        "127.0.0.1 evil.example",
+        "127.0.0.1,evil.example",
+        "::1",
+    ],
 )
 def test_other_host_names_are_refused(host: str) -> None:
     with pytest.raises(RequestError) as error:
@@ -38,6 +55,14 @@ def test_posts_of_other_origins_are_refused(origin: str) -> None:
 def test_our_own_origin_and_programs_without_one_may_post() -> None:
     check("POST", "/api/steps", {**OWN_HEADERS, "origin": "http://127.0.0.1:8500", "sec-fetch-site": "same-origin"})
     check("POST", "/api/steps", OWN_HEADERS)
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin", "origin", "Content-Length", "Authorization"])
+def test_a_header_that_is_there_twice_is_refused(name: str) -> None:
+    own = [(key.encode(), value.encode()) for key, value in OWN_HEADERS.items()]
+    assert read_headers(own) == OWN_HEADERS
+    with pytest.raises(RequestError, match="two headers"):
+        read_headers([*own, (name.encode(), b"http://127.0.0.1:8500"), (name.lower().encode(), b"http://evil.example")])
 
 
 def test_cross_site_reads_of_the_api_are_refused_even_without_an_origin() -> None:
@@ -79,8 +104,9 @@ def _through(chunks: list[bytes], *, stall: bool = False) -> tuple[int, list[byt
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(name.encode(), value.encode()) for name, value in OWN_HEADERS.items()]
-    asyncio.run(Guard(app)({"type": "http", "method": "POST", "path": "/api/steps", "headers": headers}, receive, send))
+    access = Access()
+    headers = [(name.encode(), value.encode()) for name, value in {**OWN_HEADERS, "authorization": f"Bearer {access.token}"}.items()]
+    asyncio.run(Guard(app, access)({"type": "http", "method": "POST", "path": "/api/steps", "headers": headers}, receive, send))
     return sent[0]["status"], received
 
 
@@ -135,7 +161,14 @@ def test_every_response_has_the_security_headers(studio: Any) -> None:
         "studio/pages/nothing/page.js",
         "studio/pages/look",
         "/etc/passwd.js",
+        "%00",
+        "studio/static/main.js%00",
+        "a" * 5000,
+        "a/" * 3000 + "main.js",
+        "%ff%fe.js",
     ],
 )
 def test_only_the_page_s_own_files_are_served(studio: Any, name: str) -> None:
-    assert studio.get(f"/static/{name}").status_code == 404
+    answer = studio.get(f"/static/{name}")
+    assert answer.status_code == 404
+    assert set(guard.HEADERS) <= set(answer.headers)

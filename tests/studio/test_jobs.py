@@ -96,16 +96,37 @@ def test_a_job_is_stopped_at_its_time_limit(folders: dict[str, Path]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL; run on Linux or macOS")
-def test_a_worker_crash_does_not_stop_the_next_job(folders: dict[str, Path]) -> None:
+def test_a_job_whose_worker_dies_is_run_once_more(folders: dict[str, Path]) -> None:
     async def act(jobs: Jobs) -> None:
-        running = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="killed"))
+        running = asyncio.create_task(jobs.run("look", SHORT, seconds=300, name="killed"))
         await wait_until_running(jobs, "killed")
         assert jobs._process is not None
-        os.kill(jobs._process.pid, signal.SIGKILL)  # what the system does when memory runs out
+        os.kill(jobs._process.pid, signal.SIGKILL)
+        assert json.loads(await running)["read"] == 7
+        assert jobs._process is not None
+        os.kill(jobs._process.pid, signal.SIGKILL)  # now between two jobs: the next is sent before anyone knows
+        assert json.loads(await jobs.run("look", SHORT, seconds=300))["read"] == 7
+        assert jobs.restarts >= 1
+
+    with_jobs(folders, act)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL; run on Linux or macOS")
+def test_a_job_that_kills_its_worker_twice_is_refused_and_the_next_one_runs(folders: dict[str, Path]) -> None:
+    async def act(jobs: Jobs) -> None:
+        running = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="killed"))
+        for restarts in (0, 1):
+            while jobs.restarts < restarts:
+                await asyncio.sleep(0.01)
+            await wait_until_running(jobs, "killed")
+            while not jobs._begun:  # the worker has it: a death before that would not count
+                await asyncio.sleep(0.01)
+            assert jobs._process is not None
+            os.kill(jobs._process.pid, signal.SIGKILL)  # what the system does when memory runs out
         with pytest.raises(RequestError) as error:
             await running
         assert error.value.code == "crashed"
-        assert jobs.restarts == 1
+        assert jobs.restarts == 2
         assert json.loads(await jobs.run("look", SHORT, seconds=120))["read"] == 7
 
     with_jobs(folders, act)

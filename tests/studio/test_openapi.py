@@ -18,7 +18,7 @@ NAMES = (
     "negative_data_rejection",
 )
 CHECKS = [getattr(schemathesis.checks, name) for name in NAMES]
-ASIDE = "/api/cost/measure"  # measuring the machine takes a minute and is tested on its own
+ASIDE = ("/api/cost/measure", "/api/train/start", "/api/train/resume")  # what measures or trains is tested on its own
 
 
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
@@ -45,7 +45,7 @@ def test_every_answer_was_promised(studio: Any, mode: str) -> None:
             ask()
 
     for found in schema.get_all_operations():
-        if (operation := found.ok()).path != ASIDE:
+        if (operation := found.ok()).path not in ASIDE:
             hold(operation)
     assert tried > 30
 

@@ -26,7 +26,7 @@ def test_every_folder_is_a_page_with_its_files() -> None:
 def test_tabs_have_an_order() -> None:
     orders = [page.order for page in pages()]
     assert orders == sorted(set(orders))
-    assert [page.name for page in pages()][:2] == ["translate", "look"]
+    assert [page.name for page in pages()][:4] == ["home", "learn", "look", "translate"]
 
 
 def test_the_browser_is_told_the_pages_and_can_load_them(studio: Any) -> None:

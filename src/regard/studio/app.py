@@ -17,19 +17,21 @@ from starlette.exceptions import HTTPException
 
 from ..web import script_json
 from . import job_routes
+from .access import Access
 from .guard import Guard
 from .initial_results import InitialResults, computed_results
 from .jobs import Jobs
 from .library import Library
 from .pages import pages
+from .pages.train.trainings import TRAININGS
 from .request_error import RequestError
 from .requests import error_responses, page_router
 from .static_files import index_html, served_file
 
 
 def create(folders: dict[str, Path], *, threads: int = 0, max_waiting: int = 16) -> FastAPI:
-    """Build the application for the models in these folders."""
-    library = Library(folders)
+    """Build the application for the models in these folders; only who has the token of `app.state.access` may use it."""
+    library, access = Library(folders), Access()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -48,6 +50,7 @@ def create(folders: dict[str, Path], *, threads: int = 0, max_waiting: int = 16)
             await computing
             with contextlib.suppress(asyncio.CancelledError):
                 await making
+            await asyncio.to_thread(TRAININGS.close)
             await jobs.close()
 
     from .. import __version__
@@ -61,8 +64,8 @@ def create(folders: dict[str, Path], *, threads: int = 0, max_waiting: int = 16)
         openapi_url="/api/openapi.json",
         description="The API behind the pages of the studio. Programs on this machine can use it too: POST JSON, read JSON.",
     )
-    app.state.library, app.state.program_outputs = library, {}
-    app.add_middleware(Guard)
+    app.state.library, app.state.program_outputs, app.state.access = library, {}, access
+    app.add_middleware(Guard, access=access)
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -112,8 +115,8 @@ def _shell_routes(app: FastAPI) -> None:
 
 def _models(library: Library) -> list[dict[str, Any]]:
     return [
-        {name: getattr(m, name) for name in ("name", "kind", "about", "attention", "source", "reads", "lengths", "bleu")}
-        for m in library.models.values()
+        {name: getattr(m, name) for name in ("name", "kind", "about", "attention", "source", "reads", "lengths", "bleu", "limit", "writes")}
+        for m in library.with_runs()
     ]
 
 

@@ -1,20 +1,24 @@
-"""Checks on every request: it must come from this machine's own page, and must be neither too large nor too slow.
+"""Checks on every request: it must come from this machine's own page, from someone with the token, and be neither too large nor too slow.
 
 A page of another site cannot read our responses (no CORS), but it could send a POST, or reach the server under a host name of its own that
-resolves to 127.0.0.1 (DNS rebinding). So the Host must be a loopback name, and API requests must come from our own origin.
+resolves to 127.0.0.1 (DNS rebinding). So the Host must be a loopback name, and API requests must come from our own origin. Other users of
+the machine can reach the port too, so every request, also for a file, needs the cookie or the token (`access`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from urllib.parse import urlsplit
+import re
+from collections.abc import Iterable, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .access import Access, page_without_token
 from .request_error import RequestError
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)  # the whole Host header
+ONCE = frozenset({"host", "origin", "content-type", "content-length", "authorization", "sec-fetch-site"})  # two would be read differently
 MAX_BYTES = 2_000_000  # of a request; enough for 100,000 tokens of text or 2,000 points
 MAX_BODY_SECONDS = 20.0  # seconds a request's body may take to arrive
 POLICY = (
@@ -33,10 +37,10 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: checks Host, Origin and the size of the body, and adds security headers to every response."""
+    """ASGI middleware: checks Host, Origin, the token and the size of the body, and adds security headers to every response."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app, self.access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,7 +56,17 @@ class Guard:
             await send(message)
 
         try:
-            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            headers = read_headers(scope["headers"])
+            check_host(headers)
+            page = scope["method"] in ("GET", "HEAD") and scope["path"] == "/"
+            if page and (cookie := self.access.exchange(scope.get("query_string", b""), headers)):
+                await _send(303, b"", send_with_headers, (b"location", b"/"), (b"set-cookie", cookie.encode()))
+                return
+            if not self.access.allows(headers):
+                if page:
+                    await _send(403, page_without_token(headers), send_with_headers, (b"content-type", b"text/html; charset=utf-8"))
+                    return
+                raise RequestError("token", "this request has no token; open the address that the studio printed when it started")
             check(scope["method"], scope["path"], headers)
             body = await _read_body(receive, int(headers.get("content-length") or 0)) if scope["method"] not in ("GET", "HEAD") else b""
         except RequestError as error:
@@ -69,9 +83,8 @@ def check(method: str, path: str, headers: dict[str, str]) -> None:
     ...
     regard.studio.request_error.RequestError: the request comes from http://evil.example; only the studio's own page may send requests
     """
-    host = headers.get("host", "")
-    if _hostname(f"//{host}") not in LOOPBACK:
-        raise RequestError("host", f"the Host of the request is {host or 'missing'}; open the studio as 127.0.0.1 or localhost", host=host)
+    check_host(headers)
+    host = headers["host"]
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
     other_origin = origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower())
     cross_site = site not in ("same-origin", "none") and not (site == "same-site" and not other_origin)
@@ -86,15 +99,26 @@ def check(method: str, path: str, headers: dict[str, str]) -> None:
         if kind != "application/json":
             raise RequestError("kind", f"the Content-Type is {kind or 'missing'}; send application/json", kind=kind)
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BYTES:
+        if not (length.isascii() and length.isdigit()) or len(length) > 20 or int(length) > MAX_BYTES:
             raise RequestError("large", f"the request is larger than {MAX_BYTES:,} bytes; shorten it", most=MAX_BYTES)
 
 
-def _hostname(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
+def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The headers by lower-case name. Raise RequestError for a second Host, Origin, …: another reader might believe the other one."""
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name in joined and name in ONCE:
+            raise RequestError("host" if name == "host" else "origin", f"the request has two headers {name}; expected one")
+        joined[name] = f"{joined[name]}; {value}" if name in joined else value
+    return joined
+
+
+def check_host(headers: Mapping[str, str]) -> None:
+    """Raise RequestError for a Host that is not a loopback name."""
+    host = headers.get("host", "")
+    if not LOOPBACK.fullmatch(host):
+        raise RequestError("host", f"the Host of the request is {host or 'missing'}; open the studio as 127.0.0.1 or localhost", host=host)
 
 
 async def _read_body(receive: Receive, expected: int) -> bytes:
@@ -134,7 +158,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _send_error(error: RequestError, send: Send) -> None:
-    body = json.dumps(error.to_json(), ensure_ascii=False).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    body = json.dumps(error.to_json(), ensure_ascii=True).encode()
+    await _send(error.status, body, send, (b"content-type", b"application/json"), (b"connection", b"close"))
+
+
+async def _send(status: int, body: bytes, send: Send, *headers: tuple[bytes, bytes]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"content-length", str(len(body)).encode())]})
     await send({"type": "http.response.body", "body": body})

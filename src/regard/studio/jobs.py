@@ -16,6 +16,7 @@ from .request_error import RequestError
 from .worker import DONE, HEAD, PROGRESS, frame
 
 TYPICAL_PROGRAM_SECONDS = 15.0  # of a program run when idle; only for its progress bar
+MAX_STARTS = 5  # of a worker for one job, if it dies before it begins it
 STOP_SECONDS = 5.0  # a cancelled job has to stop before its process is killed
 
 
@@ -36,6 +37,7 @@ class Jobs:
         self._settings = {"folders": folders, "threads": threads or os.cpu_count() or 1}
         self._process: asyncio.subprocess.Process | None = None
         self._progress = 0.0
+        self._begun = False  # whether the worker has begun the job it was sent
         self._lock = asyncio.Lock()
         self._job_added = asyncio.Event()
         self._queue: list[Job] = []
@@ -160,6 +162,24 @@ class Jobs:
             cancelled.cancel()
 
     async def _work(self, job: Job, task: str, arguments: dict[str, Any], seconds: float) -> bytes:
+        """The result of a job. A worker that dies is replaced and the job run once more: a job only computes, so nothing is done twice.
+
+        Deaths before the worker had begun the job do not count against it.
+        """
+        crashes = 0
+        for _ in range(MAX_STARTS):
+            self._begun = False
+            with contextlib.suppress(EOFError, OSError):
+                return await self._try(job, task, arguments, seconds)
+            crashes += self._begun
+            if crashes == 2:
+                break
+        raise RequestError(
+            "crashed", "the worker process died twice, most likely because memory ran out; try a shorter text or a smaller model"
+        )
+
+    async def _try(self, job: Job, task: str, arguments: dict[str, Any], seconds: float) -> bytes:
+        """The result of a job; raises EOFError or OSError if the worker died, after starting another."""
         if self._process is None or self._process.returncode is not None:
             await self._restart()
         self._progress = 0.0
@@ -185,9 +205,7 @@ class Jobs:
                 raise self._timeout_error(seconds) from None
             if job.cancelled.is_set():
                 raise RequestError("cancelled", "the job was cancelled") from None
-            raise RequestError(
-                "crashed", "the worker process died, most likely because memory ran out; try a shorter text or a smaller model"
-            ) from None
+            raise
         finally:
             cancelled.cancel()
         self._typical_seconds = 0.8 * self._typical_seconds + 0.2 * (time.monotonic() - job.started)
@@ -203,6 +221,7 @@ class Jobs:
         while True:
             head = await self._process.stdout.readexactly(HEAD)
             data = await self._process.stdout.readexactly(int.from_bytes(head, "little"))
+            self._begun = True
             if data[:1] != PROGRESS:
                 return data
             self._progress = float(data[1:])

@@ -5,18 +5,20 @@ A request gives the name of a model in this library, never a path.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..files import read_json
 from .request_error import RequestError
+from .runs_folder import run_names, run_path
 
 if TYPE_CHECKING:
     from ..zoo.card import Card
 
 Kind = Literal["translator", "text", "other"]
+WRITERS = ("gpt2", "llama", "mistral", "qwen2", "Gpt")  # kinds of config.json that are loaded as a Gpt
 CHARACTERS = "苹果打"  # a vocabulary with these characters counts as Chinese
 
 
@@ -33,6 +35,8 @@ class Model:
     reads: tuple[str, ...] = ()  # the languages of its vocabulary
     lengths: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # test set → scores by sentence length, from its card
     bleu: float = -1.0  # the first of its card; -1 without a card
+    limit: int | None = None  # the most tokens it reads; None: no limit of its own
+    writes: bool = False  # a language model that continues a text
 
     def check(self) -> Path:
         """The path of the model, after checking its files against its card."""
@@ -58,7 +62,15 @@ class Library:
     def names(self, kind: Kind | None = None) -> list[str]:
         return [name for name, model in self.models.items() if kind in (None, model.kind)]
 
+    def with_runs(self) -> list[Model]:
+        """All models, and the runs of the runs folder that have weights."""
+        runs = {name: path for name in run_names(with_weights=True) if (path := run_path(name)) is not None}
+        known = {model.path for model in self.models.values()}
+        return [*self.models.values(), *(describe(name, path) for name, path in runs.items() if path not in known)]
+
     def find(self, name: str) -> Model:
+        if name not in self.models and (run := run_path(name)) is not None:
+            return describe(name, run)
         if name not in self.models:
             available = ", ".join(self.models) or "none: start with --model FOLDER"
             raise RequestError("unknown_model", f"no model is called {name[:80]!r}; available: {available}", name=name[:80])
@@ -109,26 +121,36 @@ def check(path: Path) -> None:
 def describe(name: str, path: Path) -> Model:
     """Describe a model from its files. One that cannot be read is listed too; opening it gives the error."""
     if path.is_file():
-        return Model(name, path, "text", "GGUF", True, reads=("en", "zh"))
+        return Model(name, path, "text", "GGUF", True, reads=("en", "zh"), writes=True)
     try:
         if (path / "run.json").is_file():
             return _run(name, path)
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        return Model(name, path, "text", str(config.get("model_type", config.get("regard", ""))), True, reads=_reads(path))
+        config = read_json(path / "config.json")
+        kind, limit = (
+            str(config.get("model_type", config.get("regard", ""))),
+            config.get("max_position_embeddings", config.get("n_positions")),
+        )
+        return Model(
+            name, path, "text", kind, True, reads=_reads(path), limit=limit if isinstance(limit, int) else None, writes=kind in WRITERS
+        )
     except (ValueError, OSError, AttributeError):
         return Model(name, path, "text", "", True)
 
 
 def _run(name: str, path: Path) -> Model:
     """Describe a run of `regard train`, included or not."""
-    data = json.loads((path / "run.json").read_text(encoding="utf-8"))
+    data = read_json(path / "run.json")
     card = _card(path)
     task, kind = data.get("task", ""), data.get("config", {}).get("model", {}).get("kind", "")
     languages = card.languages if card is not None else ()
-    if task != "translation":  # a reader takes a story and a question, every other task a text
-        return Model(name, path, "other" if task == "reader" else "text", task, True, reads=languages or ("en",))
+    if task != "translation":  # a reader takes a story or an article and a question, every other task a text
+        table = data.get("config", {}).get("model", {})
+        limit = table.get("context") if table.get("positions", "learned") == "learned" else None  # no embeddings for later positions
+        form: Literal["text", "other"] = "other" if task in ("reader", "article") else "text"
+        return Model(name, path, form, task, True, reads=languages or ("en",), limit=limit, writes=task == "lm")
     source = languages[0] if languages else language(name, data.get("config", {}))
-    model = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,))
+    limit = data.get("config", {}).get("data", {}).get("max_length", 100)
+    model = Model(name, path, "translator", f"{kind} translator", kind != "fixed", source, (source,), limit=limit)
     return model if card is None else replace(model, lengths=lengths(card), bleu=card.bleu())
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 STATUS = {
-    "invalid": 422, "unseen": 422, "changed": 422, "no_word": 422, "host": 403, "origin": 403, "kind": 415, "large": 413,
+    "invalid": 422, "unseen": 422, "changed": 422, "no_word": 422, "host": 403, "origin": 403, "token": 403, "kind": 415, "large": 413,
     "memory": 413, "slow": 408, "busy": 503, "late": 504, "unknown_model": 404, "unknown_job": 404,
     "unknown_sight": 404, "cancelled": 409, "failed": 500, "crashed": 500,
+    "not_writing": 422, "training": 422, "unknown_run": 422, "few_pairs": 422, "unwritable": 422, "no_checkpoint": 409,
 }  # fmt: skip
 
 

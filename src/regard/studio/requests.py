@@ -30,7 +30,7 @@ class ErrorResponse(BaseModel):
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI description of the error responses: these statuses and those every endpoint has."""
     descriptions = {
-        403: "the request does not come from the studio's own page",
+        403: "the request does not come from the studio's own page, or has no token",
         404: "no such model, job or sighting",
         405: "method not allowed",
         408: "the body arrived too slowly",

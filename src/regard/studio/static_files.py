@@ -37,7 +37,11 @@ def index_html() -> str:
 def _served_paths() -> frozenset[str]:
     """Every path that may be sent: one that is not listed cannot lead anywhere."""
     package = files("regard")
-    folders = ["web", "web/view", "studio/static", *(f"studio/pages/{page.name}" for page in pages())]
+    folders = ["web", "web/view", "studio/static"]
+    for page in pages():
+        folder = f"studio/pages/{page.name}"
+        parts = package.joinpath(*folder.split("/")).iterdir()
+        folders += [folder, *(f"{folder}/{part.name}" for part in parts if part.is_dir())]  # a larger page has folders of its own
     listed = {f"{folder}/{file.name}" for folder in folders for file in package.joinpath(*folder.split("/")).iterdir()}
     return frozenset(path for path in listed | set(GENERATED) if _media_type(path))
 

@@ -112,6 +112,7 @@ def work(pipe: BinaryIO, out: BinaryIO) -> None:
     )
     while True:
         task, arguments = jobs.get()
+        send(PROGRESS + b"0")  # the job has begun
         send(_run(task, state, arguments))
 
 

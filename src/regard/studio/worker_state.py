@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .library import Library, Model, check
 from .memory import check_memory, free_bytes
+from .request_error import RequestError
 from .worker import Progress
 
 if TYPE_CHECKING:
@@ -63,6 +64,23 @@ class WorkerState:
 
         model = self.library.find(name)
         return self._opened.get_or_create(name, lambda: open_model(self._path(model), loader="transformers"))  # type: ignore[no-any-return]
+
+    def generator(self, name: str) -> Any:
+        """A language model opened as a `Gpt` of regard, whichever way `opened(name)` opens it."""
+        from ..models.gpt import Gpt
+        from ..zoo import open as open_model
+
+        opened = self.opened(name)
+        if not isinstance(opened.model, Gpt) and self.library.find(name).writes:
+            path = self._path(self.library.find(name))
+            opened = self._opened.get_or_create(f"{name} as Gpt", lambda: open_model(path))
+        if not isinstance(opened.model, Gpt):
+            raise RequestError("not_writing", f"{name} is not a language model that regard can run as a Gpt", name=name)
+        return opened
+
+    def cached(self, name: str, create: Callable[[], Any]) -> Any:
+        """An opened model kept under a name of its own, such as that of a run whose weights change."""
+        return self._opened.get_or_create(name, create)
 
     def encoded(self, name: str, text: str) -> Any:
         """The model's inputs for a text. Those of a translator include its translation, so they are cached."""

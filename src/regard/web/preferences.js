@@ -1,6 +1,7 @@
-// The language and the theme a reader chose last. A private window, or a page opened from disk, may refuse to store them.
+// What this browser keeps: the language and theme chosen last, and other values by name. A private window, or a page
+// opened from disk, may refuse to store them.
 
-function stored(name) {
+export function stored(name) {
   try {
     return localStorage.getItem("regard." + name);
   } catch {

@@ -1,6 +1,7 @@
 """Cost: the page's counts are the plan's, presets are names and never paths, and bad configs are told."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -67,3 +68,18 @@ def test_a_config_that_makes_no_sense_is_an_error(studio: Any, config: dict[str,
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid"
     assert answer.json()["message"]
+
+
+@pytest.mark.parametrize("counting", ["textbook", "stored"])
+def test_parameters_and_bytes_are_of_the_same_count(studio: Any, counting: str) -> None:
+    data = studio.post("/api/cost/plan", json={"preset": "gpt2", "counting": counting, "dtype": "fp16"}).json()["plan"]
+    assert data["memory"]["streamed"]["weights"]["value"] == 2 * data["total"]["value"]
+    assert data["total"]["value"] == (162_129_408 if counting == "textbook" else 124_439_808)
+
+
+def test_formulas_are_whole_and_without_phrases(studio: Any) -> None:
+    for preset in ("gpt3", "gemma-2-9b", "deepseek-v3", "t5-base"):
+        text = json.dumps(studio.post("/api/cost/plan", json={"preset": preset}).json()["plan"], ensure_ascii=False)
+        assert "…" not in text
+        for formula in re.findall(r'"formula": "([^"]*)"', text):
+            assert not re.search(r"[A-Za-z]{2,} [A-Za-z]{2,}", formula), formula  # two words in a row are a phrase

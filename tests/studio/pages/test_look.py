@@ -13,7 +13,7 @@ import regard
 from regard.studio.library import Library
 from regard.studio.memory import check_memory, inspection_bytes
 from regard.studio.pages.look.inspection import look, what_if
-from regard.studio.pages.look.meanings import _layers, _states, meanings
+from regard.studio.pages.look.meanings import _states, meanings
 from regard.studio.request_error import RequestError
 from regard.text.vocabulary import BOS
 from regard.training.tasks.translation import Translations
@@ -109,7 +109,7 @@ def test_a_translator_reads_a_word_with_its_encoder(state: Any, chinese: dict[st
     for hook in hooks:
         hook.remove()
     assert len(result["layers"]) == len(result["cosine"]) == len(outputs) + 1 == 3
-    states = _states(_layers(encoder), lambda: encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])])))
+    states = _states(encoder, lambda: encoder.encode(torch.tensor(ids), torch.tensor([len(ids[0])])))
     assert torch.equal(states[-1], outputs[-1][0])
     apart = [layer[0][1] for layer in result["cosine"]]
     assert apart[-1] < apart[0]
@@ -129,7 +129,7 @@ def test_a_translator_looks_at_as_much_as_it_can_translate(state: Any) -> None:
 def test_the_next_words_of_a_translator(state: Any, chinese: dict[str, Path]) -> None:
     result = look(state, "zh-en-transformer", "我爱中国。")
     opened = Translations.open(chinese["zh-en-transformer"])
-    best = opened.translate(["我爱中国。"], width=1)[0][0]
+    best = opened.candidates(["我爱中国。"], width=1)[0][0]
     model: Any = opened.model.eval()
     target = torch.tensor([[BOS, *opened.target.encode(best.text)]])
     source = torch.tensor(opened.encode(["我爱中国。"]))
@@ -195,3 +195,24 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, inspection_by
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     used, estimated = map(int, done.stdout.split())
     assert used <= estimated
+
+
+def test_heads_are_labelled_on_this_text_too(studio: Any) -> None:
+    answer = studio.post("/api/look", json={"model": "shakespeare", "text": "To be, or not to be"}).json()
+    entry = answer["payload"]["seen"][0]
+    assert len(entry["here"]) == entry["heads"]
+    assert all(row[-1][0] == "uniform" for row in entry["here"] if any(name == "uniform" for name, _ in row))
+    assert any(name == "previous token" for row in entry["here"] for name, _ in row)
+
+
+def test_the_steps_of_a_real_head_are_its_weights(studio: Any) -> None:
+    where = {"model": "shakespeare", "text": "To be, or not to be", "layer": 1, "head": 1, "query": 12}
+    steps = studio.post("/api/steps/head", json=where).json()
+    tile = {"layer": 1, "call": 0, "head": 1, "rows": [12, 13], "cols": [0, 19]}
+    sight = studio.post("/api/look", json={"model": "shakespeare", "text": where["text"]}).json()["sight"]
+    expected = studio.post("/api/look/tile", json={"sight": sight, **tile}).json()["weights"]
+    assert steps["weights"] == pytest.approx(expected, abs=1e-4)
+    terms = steps["terms"]
+    assert sum(terms["numbers"]) + terms["rest_sum"] == pytest.approx(steps["product"], abs=1e-3)
+    assert steps["product"] * steps["factor"] == pytest.approx(steps["scores"][steps["key"]], abs=1e-3)
+    assert studio.post("/api/steps/head", json={**where, "layer": 9}).status_code == 422

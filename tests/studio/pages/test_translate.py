@@ -22,7 +22,7 @@ def ask(studio: Any, **changes: Any) -> dict[str, Any]:
 
 def test_candidates_are_the_beam_s(studio: Any, folders: dict[str, Path]) -> None:
     results = ask(studio)["translations"][0]["candidates"]
-    expected = Translations.open(folders["reverser"]).translate(["a b c d"], width=3, n_best=3, align=True)[0]
+    expected = Translations.open(folders["reverser"]).candidates(["a b c d"], width=3, n_best=3, align=True)[0]
     assert [one["text"] for one in results] == [one.text for one in expected]
     assert [one["log_prob"] for one in results] == pytest.approx([one.log_prob for one in expected], abs=1e-3)
     for one, own in zip(results, expected, strict=True):
@@ -34,7 +34,8 @@ def test_hard_attention_reads_one_place_and_leaves_the_model_as_it_was(studio: A
     soft = ask(studio)
     hard = ask(studio, hard=True)["translations"][0]["candidates"][0]
     weights = np.array(hard["weights"])
-    assert weights.max(1) == pytest.approx(np.ones(len(weights)), abs=1e-3)
+    assert weights.max(1).tolist() == [1.0] * len(weights)
+    assert hard["payload"]["seen"][0]["proof"] == {"row_sum_error": 0.0, "rows_checked": len(weights), "holds": True}
     assert ask(studio)["translations"] == soft["translations"]
 
 
@@ -64,7 +65,7 @@ def test_the_first_results_are_real(studio: Any) -> None:
     assert studio.get("/api/first/look").json()["answer"]["model"] == "shakespeare"
     page = studio.get("/").text
     assert '"asked"' in page
-    assert "174604259328" in page
+    assert "175181291520" in page
 
 
 def test_a_model_that_cannot_be_opened_is_an_error_beside_the_others(state: Any, chinese: dict[str, Path], tmp_path: Path) -> None:
@@ -91,9 +92,10 @@ def test_what_cannot_be_read_is_an_error(state: Any) -> None:
     notes = {
         text: translate(state, ["zh-en-transformer"], text)["translations"][0]["notes"] for text in ("我爱中国。", "我爱狗。", "a cat")
     }
-    assert notes["我爱中国。"] == {"unknown": "", "share": 0.0, "foreign": False}
-    assert notes["我爱狗。"] == {"unknown": "狗", "share": 0.25, "foreign": False}
-    assert notes["a cat"] == {"unknown": "act", "share": 1.0, "foreign": True}
+    assert notes["我爱中国。"] == {"unknown": "", "share": 0.0, "foreign": False, "detected": "zh", "sure": True}
+    assert notes["我爱狗。"] == {"unknown": "狗", "share": 0.25, "foreign": False, "detected": "zh", "sure": True}
+    assert notes["a cat"]["foreign"]
+    assert notes["a cat"]["unknown"] == "act"
 
 
 def test_the_page_begins_with_the_best_translators_and_one_without_attention(chinese: dict[str, Path]) -> None:
@@ -104,3 +106,17 @@ def test_the_page_begins_with_the_best_translators_and_one_without_attention(chi
     assert expected["models"] == ["b", "c", "fixed"]
     assert expected["text"] == "我爱中国。"
     assert initial_request(Library({})) is None
+
+
+def test_lines_are_translated_one_by_one(studio: Any) -> None:
+    both = ask(studio, text="a b c\nd e f")["translations"][0]
+    assert [part["text"] for part in both["parts"]] == ["a b c", "d e f"]
+    alone = [ask(studio, text=line)["translations"][0]["candidates"][0]["text"] for line in ("a b c", "d e f")]
+    assert both["candidates"][0]["text"] == " ".join(alone)
+
+
+def test_the_number_of_averaged_heads_is_told(studio: Any, state: Any) -> None:
+    from regard.studio.pages.translate import translate
+
+    assert ask(studio)["translations"][0]["heads"] == 1
+    assert translate(state, ["zh-en-transformer"], "我爱书。")["translations"][0]["heads"] == 2

@@ -20,7 +20,7 @@ def pages() -> tuple[Page, ...]:
     """Every page, in the order of their tabs.
 
     >>> pages()[0].name
-    'translate'
+    'home'
     """
     names = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     return tuple(sorted(map(_page, names), key=lambda page: (page.order, page.name)))

@@ -4,6 +4,7 @@
 import { h } from "../../web/dom.js";
 import { copyText } from "../../web/clipboard.js";
 import { htmlLanguage, otherLanguage, store } from "../../web/preferences.js";
+import { remember } from "./recent.js";
 import * as shellTexts from "./texts.js";
 
 const root = document.documentElement;
@@ -60,6 +61,7 @@ function writeAddress(params) {
   const written = Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const hash = `#${current}${written.length ? "?" + new URLSearchParams(written) : ""}`;
   if (location.hash !== hash) history.replaceState(null, "", hash);
+  if (current !== names[0]) remember(current, hash, params); // the first page lists them
 }
 
 function readAddress() {
@@ -99,8 +101,8 @@ function drawHeader() {
   header.replaceChildren(
     h("a", { class: "st-skip", href: "#page", onclick: focusPage, text: texts.skip }),
     h(
-      "span",
-      { class: "st-brand" },
+      "a",
+      { class: "st-brand", href: `#${names[0]}` },
       h("img", { src: "/static/studio/static/icon.svg", alt: "", width: 22, height: 22 }),
       h("b", { text: "regard" }),
     ),

@@ -43,7 +43,7 @@ export function job(path, body, onProgress = () => {}) {
   const name = crypto.randomUUID();
   const abort = new AbortController();
   let running = true;
-  const done = post(`${path}?job=${name}`, body, { signal: abort.signal }).finally(() => {
+  const done = post(`${path}${path.includes("?") ? "&" : "?"}job=${name}`, body, { signal: abort.signal }).finally(() => {
     running = false;
   });
   (async () => {

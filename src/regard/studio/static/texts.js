@@ -44,6 +44,7 @@ export const EN = {
     slow: "The request took too long to arrive.",
     origin: "The studio accepts requests from its own page only.",
     host: "The studio can be reached as 127.0.0.1 or localhost only.",
+    token: "The studio has been started again. Open the address that it printed, with its token.",
   },
   // Refusals after which the server's own message, in English and with its numbers, is shown as well.
   refusalsWithMessage: ["invalid", "failed", "changed", "unknown_model"],
@@ -91,6 +92,7 @@ export const ZH = {
     slow: "请求传输超时。",
     origin: "工作室只接受来自自身页面的请求。",
     host: "工作室只能通过 127.0.0.1 或 localhost 访问。",
+    token: "工作室已经重新启动，请打开它打印的、带令牌的地址。",
   },
   refusalsWithMessage: ["invalid", "failed", "changed", "unknown_model"],
 };

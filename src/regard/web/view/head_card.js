@@ -18,10 +18,24 @@ export function headCard(view) {
     element.replaceChildren(
       h("h2", {}, h("i", { class: "rv-dot", "aria-hidden": "true", css: { background: headColour(head) } }), view.headName()),
       h("div", { class: "rv-quiet rv-name", text: [entry.name, entry.mask].filter(Boolean).join(" · ") }),
-      h("div", { class: "rv-chips" }, (entry.labels[head] || []).slice(0, 4).map(labelChip)),
+      ...labelRows(entry, head),
       ...readings(entry.means, head, entry.S),
       entry.distance && entry.self ? distanceProfile(entry.distance, head) : "", // between two texts there is no distance
     );
+  }
+
+  // What the head does on random tokens, where a label can be recognised, and on this text.
+  function labelRows({ labels, here }, head) {
+    const row = (title, about, found) =>
+      h(
+        "div",
+        { class: "rv-chips", title: about },
+        h("small", { class: "rv-quiet", text: title }),
+        found.length ? found.slice(0, 4).map(labelChip) : h("small", { class: "rv-quiet", text: view.texts.noLabel }),
+      );
+    const { texts } = view;
+    const random = labels[head] && labels.some((one) => one.length) ? [row(texts.labelled, texts.labelledHow, labels[head])] : [];
+    return here ? [...random, row(texts.labelledHere, texts.labelledHereHow, here[head])] : random;
   }
 
   function labelChip([name, score], place) {

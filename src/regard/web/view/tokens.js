@@ -18,7 +18,7 @@ export function tokenElement(token, dark, options = {}) {
     "span",
     { class: classes.join(" "), id: options.id, title: options.title, css },
     token.mark === "_" ? h("i", { class: "rv-space", "aria-hidden": "true", text: "·" }) : null,
-    shownText(token),
+    shownText(token) || (token.mark === "_" ? "" : "␣"),
     token.part ? h("sub", { text: `${token.part[0]}/${token.part[1]}` }) : null,
   );
 }

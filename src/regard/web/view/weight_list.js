@@ -10,7 +10,8 @@ const LISTED = 8;
 const SEARCHED_QUERIES = 4096;
 const LEAST_REST = 0.0005;
 
-export function weightList(view, { alignment }) {
+// explain(entry, head, q, k): the address of a page that shows how a weight is computed.
+export function weightList(view, { alignment, explain = null }) {
   const summary = h("p", { class: "rv-said", role: "status", "aria-live": "polite" });
   const list = h("ol", { class: "rv-list" });
   const element = h("section", { class: "rv-numbers" }, summary, list);
@@ -46,6 +47,9 @@ export function weightList(view, { alignment }) {
       ...(k === null ? [] : pairParts(q, k)),
       ...(entropy === null ? [] : [aside(`${texts.entropy} ${decimals(entropy, 2)} ${texts.nats}`)]),
       ...(view.state.pinned ? [aside(`⚲ ${texts.pinned}`)] : []),
+      ...(explain
+        ? [" ", h("a", { class: "rv-how", href: explain(entry, view.state.head, q, k ?? row.pairs[0]?.[0] ?? 0), text: texts.how })]
+        : []),
     );
     const pairs = row.pairs.slice(0, LISTED);
     const rest = Math.max(0, 1 - pairs.reduce((sum, [, weight]) => sum + weight, 0));

@@ -23,9 +23,7 @@ const PART_COLOURS = {
 };
 const OTHER_COLOURS = ["#6e6e6e", "#4d6b4d", "#7a4a6a", "#3f6f6f", "#76603a"];
 const DTYPES = ["fp32", "bf16", "fp16", "fp8", "int8", "int4"];
-const DEFAULTS = { preset: "gpt3", config: "", context: 0, batch: 1, dtype: "bf16", mode: "infer" };
-const LONGEST_FORMULA = 90; // characters
-const MEASURE_AFTER = 2000; // milliseconds on the page: whoever only passes through starts no measurement
+const DEFAULTS = { preset: "gpt3", config: "", context: 0, batch: 1, dtype: "bf16", mode: "infer", counting: "textbook" };
 
 function partColour(name, i) {
   const like = Object.keys(PART_COLOURS).find((part) => name.includes(part));
@@ -43,7 +41,7 @@ export function mount(container, studio) {
     batch: Number(params.batch) || DEFAULTS.batch,
     dtype: params.dtype || DEFAULTS.dtype,
     mode: params.mode || DEFAULTS.mode,
-    counting: params.counting || "textbook",
+    counting: params.counting === "stored" ? "stored" : DEFAULTS.counting,
     part: params.part || "query",
   };
   const choices = memory.choices;
@@ -56,8 +54,10 @@ export function mount(container, studio) {
 
   const countParameters = latest(async () => {
     try {
-      const { preset, config, context, batch, dtype, mode } = choices;
-      const body = { preset: config ? "gpt3" : preset, config: config ? JSON.parse(config) : null, context, batch, dtype, mode };
+      const { preset, config, ...work } = choices;
+      const { context, batch, dtype, mode, counting } = work;
+      const asked = config ? { preset: "gpt3", config: JSON.parse(config) } : { preset, config: null };
+      const body = { ...asked, context, batch, dtype, mode, counting };
       memory.answer = await post("/api/cost/plan", body);
       error.clear();
       draw();
@@ -161,11 +161,9 @@ export function mount(container, studio) {
     integer(texts.batch, "batch", 1),
     select(texts.dtype, same(DTYPES), choices.dtype, (dtype) => change({ dtype })).element,
     choice(texts.mode, named(["infer", "train"], texts.modes), choices.mode, (mode) => change({ mode })).element,
-    choice(texts.counting, named(["textbook", "stored"], texts.countings, texts.countingsTitle), choices.counting, (counting) => {
-      choices.counting = counting;
-      keep();
-      draw();
-    }).element,
+    choice(texts.counting, named(["textbook", "stored"], texts.countings, texts.countingsTitle), choices.counting, (counting) =>
+      change({ counting }),
+    ).element,
   );
   const command = () => {
     const { config: pasted, preset, context, batch, dtype, mode } = choices;
@@ -176,19 +174,18 @@ export function mount(container, studio) {
     code: command,
     saves: { svg: () => memoryChart && memoryChart.picture, json: () => ({ ...memory.answer, machine: memory.machine || null }) },
   });
-  const machine = machineCard(studio);
-  container.append(pageHead(texts), controls, config, error.element, results, machine.element, line.element);
+  container.append(pageHead(texts), controls, config, error.element, results, machineCard(studio), line.element);
   keep();
   if (memory.answer) {
     draw();
     studio.ready();
   } else countParameters();
-  return { leave: machine.leave };
+  return {};
 }
 
 // Parameters by part: a bar to scale, the formula of the chosen part, and a table.
-function parametersCard(texts, plan, { counting, part: wanted }, width, choose) {
-  const [parts, total] = counting === "textbook" ? [plan.textbook, plan.textbook_total] : [plan.parameters, plan.total];
+function parametersCard(texts, plan, { part: wanted }, width, choose) {
+  const { parameters: parts, total } = plan;
   const list = positive(parts);
   const chosen = parts[wanted] ? wanted : list[0][0];
   const quantity = parts[chosen];
@@ -213,7 +210,7 @@ function parametersCard(texts, plan, { counting, part: wanted }, width, choose) 
       h("th", { scope: "row" }, h("i", { class: "st-dot", css: { background: partColour(name, i) } }), texts.part(name)),
       h("td", { class: "st-n", text: count(value) }),
       h("td", { class: "st-n", text: `${number((100 * value) / total.value, 2)} %` }),
-      h("td", { class: "rv-quiet" }, withSubscripts(formula)),
+      h("td", { class: "rv-quiet" }, withSubscripts(texts.formula(formula))),
     );
   const { part, count: counted, share, formula } = texts.columns;
   const columns = [
@@ -236,7 +233,7 @@ function parametersCard(texts, plan, { counting, part: wanted }, width, choose) 
       "p",
       { class: "st-formula", "data-formula": "" },
       h("b", { text: texts.part(chosen) }),
-      h("span", {}, "  ", withSubscripts(`${quantity.formula} = ${quantity.numbers} = `)),
+      h("span", {}, "  ", withSubscripts(`${texts.formula(quantity.formula)} = ${quantity.numbers} = `)),
       h("b", { class: "rv-num", text: count(quantity.value) }),
     ),
     h(
@@ -267,7 +264,7 @@ function piecesCard(texts, pieces) {
       {},
       h("th", { scope: "row", text: texts.piece(name) }),
       h("td", { class: "st-n", text: count(value) }),
-      h("td", { class: "rv-quiet" }, withSubscripts(`${formula} = ${numbers}`)),
+      h("td", { class: "rv-quiet" }, withSubscripts(`${texts.formula(formula)} = ${numbers}`)),
     );
   return card(texts.pieces, tableOf(Object.entries(pieces).map(row)));
 }
@@ -281,14 +278,13 @@ function sumRows(name, total, note, parts, unit, texts) {
     h("td", { class: "st-n" }, h("b", { text: short(total, unit) })),
     h("td", { class: "rv-quiet", text: note }),
   );
-  const shortened = (formula) => (formula.length > LONGEST_FORMULA ? formula.slice(0, LONGEST_FORMULA - 2) + "…" : formula);
   const part = ([partName, { value, formula, numbers }]) =>
     h(
       "tr",
       {},
       h("td", { text: texts.part(partName) }),
       h("td", { class: "st-n", text: short(value, unit) }),
-      h("td", { class: "rv-quiet", title: `${formula} = ${numbers}` }, withSubscripts(shortened(formula))),
+      h("td", { class: "rv-quiet", title: `${texts.formula(formula)} = ${numbers}` }, withSubscripts(texts.formula(formula))),
     );
   return [head, positive(parts).map(part)];
 }
@@ -314,7 +310,7 @@ function growthCharts(texts, growth) {
   const series = [line(texts.dense, "b", growth.dense), line(texts.streamed, "a", growth.streamed)];
   if (growth.cache.some((bytes) => bytes > 0)) series.push(line(texts.cache, "c", growth.cache));
   return {
-    memory: chart({ title: texts.growth, x, y: y("bytes", "B"), series, ...size }),
+    memory: chart({ title: texts.growth, x, y: y(texts.bytes, "B"), series, ...size }),
     flops: chart({
       title: texts.flopsGrowth,
       x,
@@ -326,56 +322,66 @@ function growthCharts(texts, growth) {
   };
 }
 
-// This machine's own curves: measured once, when the page has been open for a moment. Leaving does not stop it: the server keeps the result.
+// This machine's own curves, measured when asked for. Leaving does not stop it: the server keeps the result, and `again` measures anew.
 function machineCard(studio) {
   const { texts, memory } = studio;
   const measured = h("div", { class: "st-flow" });
   const bar = progress(studio.shellTexts, () => memory.job && memory.job.cancel());
   const error = problem(studio);
-  const again = h("button", { type: "button", class: "rv-plain", hidden: true, onclick: () => measure(), text: texts.measure });
+  const start = h("button", { type: "button", class: "st-go", "data-measure": "", onclick: () => measure(), text: texts.measure });
+  const before = h("p", { class: "st-hint", text: texts.measureAbout });
 
   async function measure() {
     error.clear();
-    again.hidden = true;
+    start.disabled = true;
     bar.begin();
     memory.bar = bar; // drawn anew in another language, the page waits for the same measurement
-    memory.job ||= job("/api/cost/measure", {}, (update) => memory.bar.update(update));
+    memory.job ||= job(`/api/cost/measure${memory.machine ? "?again=true" : ""}`, {}, (update) => memory.bar.update(update));
     try {
       memory.machine = await memory.job.done;
       if (measured.isConnected) draw();
     } catch (reason) {
       error.show(reason);
-      again.hidden = false;
     }
     memory.job = null;
+    start.disabled = false;
     bar.end();
   }
 
   function draw() {
-    const { machine, seconds, kernel, times, bytes, recurrence, formulas } = memory.machine;
+    const { machine, seconds, kernel, times, bytes, recurrence, formulas, load } = memory.machine;
+    start.textContent = texts.measureAgain;
     const sizes = times[0].points.map((point) => point.tokens);
     const x = { label: "N", log: true, ticks: sizes, show: count };
     const size = { width: 560, height: 330 };
     const series = (curves) =>
       curves.flatMap((curve, i) => measuredAndPredicted(texts, curve, ["d", "b", "a"][i + (curves.length === 2 ? 1 : 0)]));
     const timeChart = chart({ title: texts.timeTitle, x, y: { label: "s", log: true, show: duration }, series: series(times), ...size });
-    const bytesY = { label: "bytes", log: true, show: (v) => short(v, "B") };
+    const bytesY = { label: texts.bytes, log: true, show: (v) => short(v, "B") };
     const bytesChart = bytes.length
       ? chart({ title: texts.bytesTitle, x, y: bytesY, series: series(bytes), ...size }).element
       : h("p", { class: "st-hint", text: texts.noMemory });
     const { tokens } = recurrence;
     const [once, turns] = [duration(recurrence["seconds at once"]), duration(recurrence["seconds in turn"])];
+    const machineFacts = {
+      name: machine.name || "",
+      rate: short(machine.flops, "FLOP/s"),
+      took: duration(seconds),
+      kernel,
+      threads: machine.threads,
+      load: load === null ? "" : number(load, 1),
+    };
     measured.replaceChildren(
-      h("p", { class: "st-hint", text: texts.machineFacts(machine.name || "", short(machine.flops, "FLOP/s"), duration(seconds), kernel) }),
+      h("p", { class: "st-hint", "data-machine": "", text: texts.machineFacts(machineFacts) }),
       h("div", { class: "st-cards" }, timeChart.element, bytesChart),
       h("p", { "data-recurrence": "", text: texts.recurrence(count(tokens), once, turns, number(recurrence["times slower"], 1)) }),
       tableOf(Object.entries(formulas).map(([name, formula]) => lawRow(texts.law(name), formula.split(" = ")))),
     );
   }
 
-  const timer = memory.machine ? 0 : setTimeout(measure, memory.job ? 0 : MEASURE_AFTER);
   if (memory.machine) draw();
-  return { element: card(texts.machine, bar.element, error.element, again, measured), leave: () => clearTimeout(timer) };
+  if (memory.job) measure();
+  return card(texts.machine, before, h("div", {}, start), bar.element, error.element, measured);
 }
 
 // A curve as two series: dots where it was measured, a line where it was predicted.

@@ -57,6 +57,40 @@ const LAWS = {
   "naive memory, numbers": "朴素做法的存储（个数）",
   "ours, numbers": "本库的存储（个数）",
 };
+// The symbols of the formulas, in Chinese; those written as in a formula (d_model, N) stay.
+const SYMBOLS = {
+  layers: "层数",
+  full_layers: "全注意力层数",
+  encoder_layers: "编码器层数",
+  shared_layers: "共享的层数",
+  dense_layers: "稠密层数",
+  expert_layers: "专家层数",
+  heads: "头数",
+  kv_heads: "键值头数",
+  vocabulary: "词表大小",
+  source_vocabulary: "源词表大小",
+  positions: "位置数",
+  token_types: "片段数",
+  batch: "批大小",
+  bytes: "字节",
+  window: "窗口",
+  before: "已缓存",
+  growing: "未满窗口的行",
+  experts: "专家数",
+  active_experts: "激活的专家数",
+  source: "源长度",
+  tile: "块",
+  block: "块",
+  blocks: "块数",
+  buckets: "桶数",
+  embeddings: "嵌入",
+  attention: "注意力",
+  mlp: "前馈层",
+  norms: "归一化",
+  head: "输出层",
+  parameters: "参数量",
+};
+const chineseFormula = (formula) => formula.replace(/[A-Za-z_]+/g, (name) => SYMBOLS[name] || name);
 const chineseStep = (title) =>
   title
     .replace(/^decode of one token, ([\d,]+) in sight/, "生成一个词元，可见 $1 个")
@@ -102,17 +136,23 @@ export const EN = {
   flopsTitle: "Operations by context length",
   flopsGrowth: "FLOPs of one pass",
   flops: "FLOPs",
+  bytes: "bytes",
   machine: "This machine",
   measure: "Measure this machine",
+  measureAgain: "Measure again",
+  measureAbout:
+    "Times attention at several lengths on this machine: about 30 s, on all of torch's threads. Other programs that run meanwhile make it slower.",
   measured: "measured",
   predicted: "predicted",
   timeTitle: "Time over N",
   bytesTitle: "Memory over N",
   noMemory: "Peak memory could not be measured here.",
-  machineFacts: (name, rate, took, kernel) =>
-    `${name ? name + ": " : ""}peak rate ${rate}; measured in ${took}; attend selected the ${kernel} kernel.`,
+  machineFacts: ({ name, rate, took, kernel, threads, load }) =>
+    `${name ? name + ": " : ""}peak rate ${rate} on ${threads} thread${threads === 1 ? "" : "s"}; measured in ${took}` +
+    `${load ? ` with a load of ${load} before it began (0: an idle machine)` : ""}; attend selected the ${kernel} kernel.`,
   recurrence: (n, once, turns, times) =>
     `Why attention runs in parallel: the same ${n} vector–matrix products take ${once} at once and ${turns} one after another, as a recurrent network must: ${times} times as long.`,
+  formula: (formula) => formula,
   part: (name) => name,
   piece: (name) => name,
   step: (title) => title,
@@ -156,17 +196,22 @@ export const ZH = {
   flopsTitle: "计算量随上下文长度的变化",
   flopsGrowth: "一次前向计算的 FLOP",
   flops: "FLOP",
+  bytes: "字节",
   machine: "这台机器",
   measure: "测量这台机器",
+  measureAgain: "再测一次",
+  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch 的全部线程。同时运行的其他程序会使结果变慢。",
   measured: "实测",
   predicted: "预测",
   timeTitle: "时间随 N 的变化",
   bytesTitle: "内存随 N 的变化",
   noMemory: "这里无法测得峰值内存。",
-  machineFacts: (name, rate, took, kernel) =>
-    `${name ? name + "：" : ""}峰值速度 ${rate}；测量用时 ${took}；attend 选用的内核是 ${kernel}。`,
+  machineFacts: ({ name, rate, took, kernel, threads, load }) =>
+    `${name ? name + "：" : ""}峰值速度 ${rate}，${threads} 个线程；测量用时 ${took}` +
+    `${load ? `，开始前的系统负载为 ${load}（空闲时为 0）` : ""}；attend 选用的内核是 ${kernel}。`,
   recurrence: (n, once, turns, times) =>
     `注意力为何能并行：同样 ${n} 次向量与矩阵的乘法，一次完成用时 ${once}，像循环网络那样依次进行用时 ${turns}，是前者的 ${times} 倍。`,
+  formula: chineseFormula,
   part: (name) => PARTS[name] || name,
   piece: (name) => PIECES[name] || name,
   step: (title) => chineseStep(title),

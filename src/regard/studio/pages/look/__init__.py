@@ -81,8 +81,8 @@ def initial_request(library: Library) -> dict[str, Any] | None:
     names = library.names("text")
     if not names:
         return None
-    name = next((n for n in names if "shakespeare" in n), names[0])
-    return {"model": name, "text": PROSE if name == "minilm" else PLAY, "changes": []}
+    name = next((n for n in ("english", "shakespeare") if n in names), names[0])
+    return {"model": name, "text": PROSE if name in ("english", "minilm") else PLAY, "changes": []}
 
 
 PAGE = Page(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_TOKENS = 100_000
 CANDIDATES = 6  # for the next token
 MAX_EFFECTS = 256  # positions whose change is returned one by one
+MAX_LABELLED = 256  # tokens up to which heads are labelled on the text itself
 
 
 def look(state: WorkerState, model: str, text: str, labels: bool = True, changes: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -40,6 +41,8 @@ def look(state: WorkerState, model: str, text: str, labels: bool = True, changes
     state.progress.report(0.95)
     opened, read = state.opened(model), state.opened(model).length(inputs)
     payload = build_payload(sighting, title=model)
+    if labels:
+        _add_labels_here(sighting, payload)
     return {
         "sight": state.keep(sighting),
         "model": model,
@@ -49,6 +52,21 @@ def look(state: WorkerState, model: str, text: str, labels: bool = True, changes
         "payload": payload,
         "next": _candidates(opened, inputs, logits, None),
     }
+
+
+def _add_labels_here(sighting: Any, payload: dict[str, Any]) -> None:
+    """Add to every call of a short text what its heads do on this text, as `here`: [[label, score], …] a head."""
+    from ....sight.labels import labels_on_text
+    from ....sight.views.heatmaps import exact_weights
+
+    tokens = (sighting.tokens or [[]])[0]
+    for seen, entry in zip(sighting, payload["seen"], strict=True):
+        L, S = len(seen.query_pos), len(seen.key_pos)
+        weights = exact_weights(seen, 0) if 1 < L <= MAX_LABELLED and S <= MAX_LABELLED else None
+        if weights is not None:
+            own = tokens if seen.kind in ("causal", "self") else []
+            found = labels_on_text(weights, own, kind=seen.kind)
+            entry["here"] = [[[name, round(score, 4)] for name, score in row] for row in found]
 
 
 def tile(state: WorkerState, sight: str, layer: int, call: int, head: int, rows: list[int], cols: list[int]) -> dict[str, Any]:
@@ -171,7 +189,7 @@ def _candidates(opened: Any, inputs: Any, logits: Tensor | None, query: int | No
 
 
 def _token_text(opened: Any, inputs: Any, token: int) -> str:
-    """A token id as readable text."""
+    """A token id as readable text; the space before a word is written as "·"."""
     from ....sight.views.token_display import display_tokens
 
     ids = torch.tensor([[token]])
@@ -182,7 +200,8 @@ def _token_text(opened: Any, inputs: Any, token: int) -> str:
         if isinstance(inputs, dict)
         else (*inputs[:2], ids)
     )
-    return display_tokens(opened.tokens(token_inputs)[0][0])[0].text
+    shown = display_tokens(opened.tokens(token_inputs)[0][0])[0]
+    return f"·{shown.text}" if shown.mark == "_" and shown.text else shown.text or "␣"
 
 
 def _number(value: float) -> float | None:

@@ -263,9 +263,9 @@ function planeElement({ layers, sentences }, layer, label) {
 }
 
 function cosineChart(texts, cosine, pairs) {
-  const series = pairs.map(([i, j]) => ({
+  const series = pairs.map(([i, j], n) => ({
     name: `${i + 1} · ${j + 1}`,
-    look: "d",
+    look: LOOKS[n],
     dots: true,
     points: cosine.map((table, layer) => [layer, table[i][j]]),
   }));

@@ -6,6 +6,7 @@ import { attentionView } from "../../../web/view/attention_view.js";
 import { get, job, post } from "../../static/server.js";
 import { acceptDrops, fileButton, foot, pageHead, problem, progress, select } from "../../static/widgets.js";
 import { meanings } from "./meanings.js";
+import { changesFrom, changesText } from "./changes_address.js";
 import { whatIf } from "./what_if.js";
 
 const LONGEST_IN_ADDRESS = 1500; // characters of a text
@@ -25,12 +26,14 @@ export function mount(container, studio) {
   memory.choices ||= {
     model: models.some((model) => model.name === params.model) ? params.model : "",
     text: params.text || "",
-    changes: [], // of heads, for the what-if
+    changes: changesFrom(params.changes), // of heads, for the what-if
     view: Object.fromEntries(VIEW_PARAMETERS.filter((name) => params[name] !== undefined).map((name) => [name, params[name]])),
   };
   const choices = memory.choices;
   const error = problem(studio);
   const facts = h("p", { class: "st-hint", "data-facts": "" });
+  const cut = h("p", { class: "st-problem", role: "status", "data-cut": "", hidden: true });
+  const limit = h("span", { class: "st-hint", "data-limit": "" });
   const place = h("div", { class: "st-view" });
   let running = null;
   let view = null;
@@ -39,7 +42,8 @@ export function mount(container, studio) {
 
   async function inspect() {
     if (running) running.cancel();
-    if (!choices.text.trim()) return;
+    running = null;
+    if (!choices.text.trim()) return clear(texts.empty);
     error.clear();
     bar.begin();
     button.disabled = true;
@@ -50,7 +54,10 @@ export function mount(container, studio) {
       memory.answer = await mine.done;
       if (place.isConnected) await show();
     } catch (reason) {
-      if (running === mine) error.show(reason);
+      if (running === mine) {
+        if (reason.code !== "cancelled") clear(""); // what stands below must be of the model and text above
+        error.show(reason);
+      }
     }
     if (running !== mine) return;
     running = null;
@@ -58,9 +65,21 @@ export function mount(container, studio) {
     button.disabled = false;
     studio.ready();
   }
+  function clear(hint) {
+    bar.end();
+    button.disabled = false;
+    memory.answer = memory.effect = null;
+    if (view) view.destroy();
+    view = null;
+    facts.textContent = "";
+    cut.hidden = true;
+    place.replaceChildren(...(hint ? [h("p", { class: "st-hint", text: hint })] : []));
+    effect.setAnswer(null);
+  }
   function keep() {
-    const { model, text } = choices;
-    studio.keep({ model, text: text.length <= LONGEST_IN_ADDRESS ? text : null, ...choices.view });
+    const { model, text, changes } = choices;
+    const kept = text.length <= LONGEST_IN_ADDRESS ? text : null;
+    studio.keep({ model, text: kept, changes: changesText(changes), ...choices.view });
   }
   function inspectTyped() {
     choices.text = box.value;
@@ -70,16 +89,26 @@ export function mount(container, studio) {
 
   async function show() {
     const { read, whole, took, payload } = memory.answer;
-    facts.textContent = texts.facts(count(read), whole > read ? count(whole) : "", count(took * 1000));
+    facts.textContent = texts.facts(count(read), count(took * 1000));
+    cut.hidden = whole <= read;
+    cut.textContent = whole > read ? texts.cut(count(read), count(whole), memory.answer.model) : "";
     if (view) view.destroy();
     const { lang, theme } = studio;
-    view = await attentionView(place, payload, { lang, theme, fetchTile, python: "seen", onState: viewChanged });
+    view = await attentionView(place, payload, {
+      lang,
+      theme,
+      fetchTile,
+      python: "seen",
+      onState: viewChanged,
+      explain: explainable() ? explain : null,
+    });
     if (view) view.set(savedState(payload, choices.view));
     effect.setAnswer(memory.answer);
     line.draw();
   }
   function viewChanged(state) {
     studio.follow(state);
+    if (!memory.answer) return; // the view is of a text that has been cleared
     const entry = memory.answer.payload.seen[state.entry];
     const { head, q, picture, scale, form } = state;
     choices.view = { layer: String(entry.layer), head: String(head), q: q === null ? undefined : String(q), view: picture, scale, form };
@@ -87,6 +116,12 @@ export function mount(container, studio) {
     clearTimeout(keepTimer);
     keepTimer = setTimeout(keep, 150);
   }
+  // Where the steps show how a weight is computed. A recurrent translator has no heads to take apart.
+  const explainable = () => !models.find(({ name }) => name === choices.model)?.about.includes("bahdanau");
+  const explain = (entry, head, q, k) => {
+    const where = { model: choices.model, text: choices.text, layer: entry.layer, head: entry.ids[head], q, k };
+    return `#steps?${new URLSearchParams(where)}`;
+  };
   // Exact weights of a rectangle of a long text, recomputed by the server.
   async function fetchTile(entry, head, rows, cols) {
     const where = { layer: entry.layer, call: entry.call, head: entry.ids[head], rows, cols };
@@ -135,12 +170,23 @@ export function mount(container, studio) {
     const isSample = Object.values(texts.samples).flat().includes(choices.text);
     if (!choices.text || isSample) box.value = samples()[0];
     drawSamples();
+    drawLimit();
     inspectTyped();
+  }
+  function drawLimit() {
+    const most = models.find((one) => one.name === choices.model)?.limit;
+    limit.textContent = most ? texts.limit(count(most)) : texts.noLimit;
   }
   const modelOptions = models.map(({ name, about }) => [name, `${name} · ${texts.kinds[about] || about}`]);
   const model = select(texts.model, modelOptions, choices.model, chooseModel);
 
-  const effect = whatIf(studio, { onChange: inspect, error });
+  const effect = whatIf(studio, {
+    error,
+    onChange: () => {
+      keep();
+      inspect();
+    },
+  });
   const command = () => {
     const { text } = choices;
     const quoted = text.slice(0, 60).replaceAll('"', '\\"').replaceAll("\n", " ");
@@ -153,10 +199,11 @@ export function mount(container, studio) {
       { class: "st-ask" },
       h("div", { class: "st-bar" }, model.element, fileButton(texts.open, "text/*,.txt,.md,.py", readFile)),
       box,
-      h("div", { class: "st-row" }, button, h("span", { class: "st-hint", text: texts.keys })),
+      h("div", { class: "st-row" }, button, h("span", { class: "st-hint", text: texts.keys }), limit),
       sampleRow,
       error.element,
       bar.element,
+      cut,
       facts,
     ),
     place,
@@ -179,6 +226,7 @@ export function mount(container, studio) {
     model.box.value = choices.model;
     box.value = choices.text;
     drawSamples();
+    drawLimit();
     keep();
     if (!memory.answer) return inspect();
     await show();

@@ -41,12 +41,12 @@ export function whatIf(studio, { onChange, error }) {
   function setChanges(changes) {
     choices.changes = changes;
     drawList();
+    onChange();
     if (changes.length) measure();
     else {
       memory.effect = null;
       drawOutput();
     }
-    onChange();
   }
   function apply() {
     const change = draftChange();
@@ -114,6 +114,7 @@ export function whatIf(studio, { onChange, error }) {
   drawValue();
   drawList();
   drawOutput();
+  if (choices.changes.length && !memory.effect) measure(); // changes that came with the address
   return {
     element: card(texts.title, h("p", { class: "st-hint" }, title), controls, list, output),
     setAnswer(next) {
@@ -147,10 +148,9 @@ function effectElements(texts, { measure, mean, each, before, after }) {
 }
 
 function probabilities(tokens) {
-  const shown = (token) => (token.trim() ? token : token.includes("⏎") ? "⏎" : "␣");
   return h(
     "div",
     { class: "st-bars" },
-    tokens.map(([token, probability]) => meterRow(shown(token), probability, number(probability, 3))),
+    tokens.map(([token, probability]) => meterRow(token, probability, number(probability, 3))),
   );
 }

@@ -110,7 +110,7 @@ def initial_results() -> dict[str, Any]:
 
 PAGE = Page(
     name="regression",
-    order=4,
+    order=7,
     endpoints=(
         Endpoint("/fit", fit, "Fit with a given width", FitRequest),
         Endpoint("/learn", learn, "Learn the width from the data", PointsRequest),

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from ....choices import Argmax, Choice, Entmax15, Sample, Softmax, Sparsemax
 from ....masks import Mask, causal, window
 from ....scores import Additive, Bilinear, Dot, Score
-from ...page import Endpoint, Number, Page, RequestBody
+from ...page import Endpoint, Number, Page, RequestBody, WorkerEndpoint
+from .real_head import RealHeadRequest, real_head
 
 Row = Annotated[list[Number], Field(min_length=1, max_length=12)]
 Matrix = Annotated[list[Row], Field(min_length=1, max_length=12)]
@@ -213,11 +214,12 @@ def _to_lists(values: Tensor) -> Any:
 
 PAGE = Page(
     name="steps",
-    order=3,
+    order=4,
     endpoints=(
         Endpoint("", steps, "Every step of attention, with its numbers", StepsRequest),
         Endpoint("/lookup", lookup, "Dict lookup and soft lookup", LookUpRequest),
         Endpoint("/width", width, "Why √d: random queries and keys of a width", WidthRequest),
         Endpoint("/desk", desk, "One input under several queries", DeskRequest),
+        WorkerEndpoint("/head", real_head, "How a weight of a real head is computed", RealHeadRequest, seconds=120),
     ),
 )

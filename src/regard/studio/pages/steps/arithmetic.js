@@ -14,9 +14,9 @@ function dotProduct(a, b) {
 }
 
 // The arithmetic of cell (i, j) of a stage. settings: the page's switches; head: the server's answer for one head; maps: that head's
-// matrices; allMaps: those of all heads; answer: the server's whole answer.
+// matrices; answer: the server's whole answer.
 export function arithmetic(stage, i, j, context) {
-  const { settings, head, maps, allMaps, embeddings, answer, texts } = context;
+  const { settings, head, maps, embeddings, answer, texts } = context;
   switch (stage) {
     case "query":
     case "key":
@@ -32,10 +32,11 @@ export function arithmetic(stage, i, j, context) {
       return weight(settings, head.masked[i], head.weights[i], j, texts);
     case "output":
       return equals(dotProduct(head.weights[i], column(head.value, j)), head.output[i][j]);
-    case "change": {
-      const terms = allMaps.map((one, n) => dotProduct(answer.heads[n].output[i], column(one.output, j)));
-      return equals(terms.join(" + "), answer.change[i][j]);
-    }
+    case "change-of-head":
+      return equals(dotProduct(head.output[i], column(maps.output, j)), head.change[i][j]);
+    case "change":
+      if (answer.heads.length === 1) return equals(dotProduct(head.output[i], column(maps.output, j)), answer.change[i][j]);
+      return equals(answer.heads.map((one) => factor(one.change[i][j])).join(" + "), answer.change[i][j]);
     case "result":
       return equals(`${factor(embeddings[i][j])} + ${factor(answer.change[i][j])}`, answer.result[i][j]);
     default:

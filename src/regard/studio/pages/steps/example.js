@@ -3,7 +3,7 @@
 export const SENTENCES = { en: "a fluffy blue creature roamed", zh: "一只 毛茸茸的 蓝色 生物 漫步" };
 export const WIDTH = 5; // of an embedding: noun, adjective, verb, soft, blue
 export const HEAD_WIDTH = 2;
-const MOST_WORDS = 10;
+export const MOST_WORDS = 10;
 
 const ARTICLE = [0, 0, 0, 0.1, 0.1];
 const SOFT = [0, 1, 0, 1, 0];
@@ -23,7 +23,10 @@ const EMBEDDINGS = {
   漫步: VERB,
 };
 
-export const splitWords = (text) => text.trim().split(/\s+/).filter(Boolean).slice(0, MOST_WORDS);
+export const splitWords = (text) => text.trim().split(/\s+/).filter(Boolean);
+
+// Whether the numbers of a word were made up: it is not in the table, and nobody has typed others.
+export const isMadeUp = ({ words, edited }, i) => !edited && !EMBEDDINGS[words[i].toLowerCase()];
 
 // A word that is not in the table gets random numbers, always the same ones.
 export function embed(word) {

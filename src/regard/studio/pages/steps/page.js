@@ -2,20 +2,24 @@
 
 import { h } from "../../../web/dom.js";
 import { weightStyle } from "../../../web/colours.js";
-import { formula, frac, mi, mo, sqrt, sub, sup } from "../../../web/formula.js";
-import { rampLegend } from "../../../web/heatmap.js";
-import { matrix } from "../../../web/matrix.js";
 import { number } from "../../../web/numbers.js";
 import { latest, post } from "../../static/server.js";
 import { choice, foot, pageHead, problem, slider, toggle } from "../../static/widgets.js";
 import { arithmetic } from "./arithmetic.js";
-import { embed, HEAD_WIDTH, splitWords } from "./example.js";
+import { attentionFormula } from "./attention_formula.js";
+import { embed, isMadeUp, MOST_WORDS, splitWords } from "./example.js";
 import { panels } from "./panels.js";
+import { isRealHead, mountRealHead } from "./real_head.js";
 import { addressOf, initialSettings, pythonOf, requestOf } from "./settings.js";
+import { stageElements } from "./stages.js";
 
 const PER_WORD_PAIR = ["raw", "scaled", "masked", "weights"]; // stages whose rows are queries and columns keys
 
 export function mount(container, studio) {
+  return isRealHead(studio.params) ? mountRealHead(container, studio) : mountExample(container, studio);
+}
+
+function mountExample(container, studio) {
   const { texts, memory, params } = studio;
   const otherLanguage = memory.settings && memory.settings.isExample && memory.lang !== studio.lang;
   const otherText = memory.settings && params.text && params.text !== memory.settings.text;
@@ -28,6 +32,8 @@ export function mount(container, studio) {
   const words = h("div", { class: "st-words", role: "group", "aria-label": texts.words });
   const explanation = h("p", { class: "st-sum", role: "status", "aria-live": "polite", "data-sum": "", text: texts.hover });
   const proof = h("span", { class: "st-right rv-num", "data-proof": "" });
+  const written = h("p", { class: "st-lead", "data-formula": "" });
+  const wordNotes = h("p", { class: "st-hint", role: "status", "data-words": "" });
 
   const compute = latest(async () => {
     try {
@@ -46,7 +52,8 @@ export function mount(container, studio) {
     compute();
   }
   function changeSentence() {
-    const typed = splitWords(sentence.value);
+    const all = splitWords(sentence.value);
+    const typed = all.slice(0, MOST_WORDS);
     if (!typed.length) {
       sentence.value = settings.text;
       return;
@@ -54,6 +61,7 @@ export function mount(container, studio) {
     change({
       text: typed.join(" "),
       words: typed,
+      given: all.length,
       embeddings: typed.map(embed),
       current: Math.min(settings.current, typed.length - 1),
       isExample: false,
@@ -63,7 +71,7 @@ export function mount(container, studio) {
     type: "text",
     class: "st-text",
     value: settings.text,
-    maxlength: "120",
+    maxlength: "400",
     "aria-label": texts.sentence,
     onchange: changeSentence,
   });
@@ -79,7 +87,9 @@ export function mount(container, studio) {
     stages.replaceChildren(...stageElements(studio, settings, answer, { change, explain }));
     if (focused) [...stages.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
     proof.textContent = answer.proof === 0 ? `✓ ${texts.proofExact}` : `✓ ${texts.proof} ${number(answer.proof)}`;
+    written.replaceChildren(attentionFormula(settings));
     drawWords(settings.current);
+    drawWordNotes();
     line.draw();
   }
 
@@ -87,18 +97,18 @@ export function mount(container, studio) {
   function explain(stage, name, i, j, clicked) {
     const { answer } = memory;
     const { rows, columns } = name;
+    const [stageName, shown] = stage.split(":"); // "change:1": the second head's own
     const context = {
       settings,
-      head: answer.heads[settings.shown],
-      maps: settings.heads[settings.shown],
-      allMaps: settings.heads.slice(0, settings.count),
+      head: answer.heads[shown ?? settings.shown],
+      maps: settings.heads[shown ?? settings.shown],
       embeddings: settings.embeddings,
       answer,
       texts,
     };
     explanation.replaceChildren(
       h("span", { class: "st-where", text: `${name.title}  ${rows[i]} · ${columns[j]}:  ` }),
-      h("b", { class: "rv-num", text: arithmetic(stage, i, j, context) }),
+      h("b", { class: "rv-num", text: arithmetic(shown === undefined ? stage : `${stageName}-of-head`, i, j, context) }),
     );
     if (!PER_WORD_PAIR.includes(stage)) return;
     drawWords(i);
@@ -116,9 +126,18 @@ export function mount(container, studio) {
         "aria-label": `${word} ${number(weights[j])}`,
         css: j === current ? {} : weightStyle(weights[j], studio.dark),
         onclick: () => change({ current: j }),
-        text: word,
+        text: isMadeUp(settings, j) ? `${word}*` : word,
       });
     words.replaceChildren(...settings.words.map(button));
+  }
+  // What the reader must know of the words: which numbers were made up, and what was left out.
+  function drawWordNotes() {
+    const madeUp = settings.words.filter((_, j) => isMadeUp(settings, j));
+    const notes = [
+      madeUp.length ? texts.madeUp(madeUp.join(", ")) : "",
+      settings.given > settings.words.length ? texts.cut(settings.words.length, settings.given) : "",
+    ];
+    wordNotes.textContent = notes.filter(Boolean).join(" ");
   }
 
   const line = foot(studio.shellTexts, {
@@ -126,9 +145,10 @@ export function mount(container, studio) {
     saves: { json: () => ({ asked: requestOf(settings), answer: memory.answer }) },
   });
   container.append(
-    pageHead(texts, h("p", { class: "st-lead" }, attentionFormula(settings.form))),
+    pageHead(texts, written),
     h("div", { class: "st-ask" }, sentence, controls.element, error.element),
     h("div", { class: "st-row" }, words, proof),
+    wordNotes,
     stages,
     explanation,
     line.element,
@@ -140,17 +160,6 @@ export function mount(container, studio) {
   }
   change();
   return {};
-}
-
-function attentionFormula(form) {
-  const transposed = sup(mi("K"), mi("⊤"));
-  const root = sqrt(mi("d"));
-  if (form === "column") {
-    const scores = frac([transposed, mi("Q")], [root]);
-    return formula(mi("H"), mo("="), mi("V"), mo("·"), mi("softmax"), mo("("), scores, mo(")"));
-  }
-  const scores = frac([mi("Q"), transposed], [root]);
-  return formula(mi("ΔE"), mo("="), mi("softmax"), mo("("), scores, mo(")"), mi("V"), sub(mi("W"), mi("O")));
 }
 
 function switches(texts, settings, change) {
@@ -185,84 +194,4 @@ function switches(texts, settings, change) {
     shownHead.replaceChildren(...(settings.count > 1 ? [one(texts.head, "shown", options)] : []));
   }
   return { element, draw };
-}
-
-// The five stages, each a row of matrices. explain(stage, { title, rows, columns }, i, j, clicked) when a cell is pointed at.
-function stageElements(studio, settings, answer, { change, explain }) {
-  const { texts, dark } = studio;
-  const { words, score } = settings;
-  const head = answer.heads[settings.shown];
-  const maps = settings.heads[settings.shown];
-  const transposed = settings.form === "column";
-  const dimensions = Array.from({ length: HEAD_WIDTH }, (_, i) => String(i + 1));
-  const { features } = texts;
-
-  const editable = (name, title, values, rows, columns, changes = { edited: true, isExample: false }) => {
-    const onEdit = (i, j, value) => {
-      values[i][j] = value;
-      change(changes);
-    };
-    return matrix({ name, title, values, rows, columns, dark, onEdit });
-  };
-  const map = (name, title, rows, columns) => editable(`W-${name}`, title, maps[name], rows, columns);
-  const computed = (stage, title, values, columns, more = {}) => {
-    const names = { title, rows: words, columns };
-    const onCell = (i, j, clicked) => explain(stage, names, i, j, clicked);
-    return matrix({ name: stage, title, values, rows: words, columns, dark, onCell, ...more });
-  };
-  const square = (stage, title, values, more = {}) =>
-    computed(stage, title, values, words, { transposed, current: settings.current, ...more });
-  const stage = (n, name, about, ...children) => {
-    const title = h("h2", {}, `${n}  ${texts.stage[name]}`, h("small", { class: "rv-quiet", text: about }));
-    return h("section", { class: "st-stage", "data-stage": n }, title, h("div", { class: "st-line" }, children));
-  };
-  const then = (sign, next) => h("div", { class: "st-joined" }, h("span", { class: "st-op", "aria-hidden": "true", text: sign }), next);
-  const masked = (i, j) => head.masked[i][j] === null;
-  const rawTitle = (transposed ? texts.rawColumn : texts.raw)[score];
-  const sums = transposed ? texts.columnsSum : texts.rowsSum;
-  return [
-    stage(
-      1,
-      "embed",
-      texts.about.embed,
-      editable("E", "E", settings.embeddings, words, features),
-      then("×", map("query", "W_Q", features, dimensions)),
-      map("key", "W_K", features, dimensions),
-      map("value", texts.down, features, dimensions),
-    ),
-    stage(
-      2,
-      "project",
-      texts.about.project,
-      computed("query", "Q = E·W_Q", head.query, dimensions, { current: settings.current }),
-      computed("key", "K = E·W_K", head.key, dimensions),
-      computed("value", "V = E·W_V", head.value, dimensions),
-    ),
-    stage(
-      3,
-      "score",
-      texts.about[score],
-      score === "bilinear" ? editable("bilinear", "W", settings.bilinear, dimensions, dimensions, {}) : null,
-      score === "additive" ? editable("additive", "v", [settings.additive], ["v"], dimensions, {}) : null,
-      square("raw", rawTitle, head.raw, { note: transposed ? texts.keysDown : texts.queriesDown }),
-      then("→", square("scaled", head.factor === 1 ? texts.notScaled : "÷ √d", head.scaled)),
-    ),
-    stage(
-      4,
-      "choose",
-      texts.about.choose,
-      square("masked", texts.maskTitle, head.masked),
-      then("→", square("weights", `α · ${texts.choices[settings.choice]}`, head.weights, { kind: "weight", note: sums, masked })),
-      rampLegend("1", dark),
-    ),
-    stage(
-      5,
-      "gather",
-      texts.about.gather,
-      computed("output", "α·V", head.output, dimensions),
-      then("×", map("output", texts.up, dimensions, features)),
-      then("→", computed("change", settings.count > 1 ? texts.changeAll : "ΔE", answer.change, features, { kind: "difference" })),
-      then("+ E =", computed("result", "E + ΔE", answer.result, features)),
-    ),
-  ];
 }

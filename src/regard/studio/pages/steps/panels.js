@@ -1,4 +1,4 @@
-// Below the steps: a dictionary and a soft lookup, why √d, one desk and several queries, questions, terms and symbols.
+// Below the steps: a dictionary and a soft lookup, why √d, one desk and several queries, terms and symbols.
 
 import { h, withSubscripts } from "../../../web/dom.js";
 import { number } from "../../../web/numbers.js";
@@ -11,16 +11,14 @@ export function panels(studio) {
     lookup: { asked: "cherry", toward: "apple", mix: 0, temperature: 0.2 },
     width: { d: 64 },
     desk: { query: [0, 2, 0, 0] },
-    answers: [], // to the questions: for each, the option chosen in each part
   };
-  const { lookup, width, desk, answers } = memory.panels;
+  const { lookup, width, desk } = memory.panels;
   return h(
     "div",
     { class: "st-cards" },
     lookupPanel(studio, texts.lookup, lookup),
     widthPanel(studio, texts.width, width),
     deskPanel(studio, texts.desk, desk),
-    quiz(texts.quiz, answers),
     symbols(texts.symbols),
   );
 }
@@ -128,45 +126,6 @@ function deskPanel(studio, texts, settings) {
     return slider(name, { low: 0, high: 4, value: settings.query[i], step: 0.1, show: (v) => number(v, 1) }, set).element;
   };
   return card(texts.title, about(texts.about), h("div", { class: "st-bar" }, texts.features.map(control)), panel.output, panel.error);
-}
-
-function quiz(texts, answers) {
-  const items = texts.questions.map((question, n) => {
-    answers[n] ||= [];
-    return questionItem(texts, question, answers[n]);
-  });
-  return card(texts.title, h("ul", { class: "st-quiz" }, items));
-}
-
-// chosen: the option chosen in each part, as the select holds it.
-function questionItem(texts, { ask, parts, why }, chosen) {
-  const verdict = h("span", { class: "st-said", role: "status" });
-  function check() {
-    const answered = parts.every((_, i) => chosen[i]);
-    const right = parts.every((part, i) => Number(chosen[i]) === part.right);
-    verdict.classList.toggle("st-right", answered && right);
-    if (!answered) verdict.replaceChildren();
-    else verdict.replaceChildren(...(right ? withSubscripts(`✓ ${why}`) : [`✗ ${texts.notYet}`]));
-  }
-  const field = (part, i) => {
-    const box = h(
-      "select",
-      {
-        "data-right": part.right,
-        "aria-label": `${ask} ${part.name}`,
-        onchange: () => {
-          chosen[i] = box.value;
-          check();
-        },
-      },
-      h("option", { value: "", text: texts.pick }),
-      part.options.map((text, option) => h("option", { value: String(option), text })),
-    );
-    box.value = chosen[i] || "";
-    return h("label", { class: "st-field" }, part.name ? h("span", { text: part.name }) : null, box);
-  };
-  check();
-  return h("li", {}, h("p", { text: ask }), h("div", { class: "st-row" }, parts.map(field)), verdict);
 }
 
 function symbols(texts) {

@@ -1,17 +1,19 @@
 // What the steps page computes with: the sentence, the numbers, the switches; from the address and back, and as a line of Python.
 
 import { number } from "../../../web/numbers.js";
-import { embed, exampleHeads, SENTENCES, splitWords } from "./example.js";
+import { embed, exampleHeads, MOST_WORDS, SENTENCES, splitWords } from "./example.js";
 
 const SWITCHES = ["score", "scaled", "mask", "temperature", "choice", "seed", "count", "shown", "form", "current"]; // kept in the address
 
 // isExample: the sentence is still the one of the language. edited: a number was changed by hand.
 export function initialSettings(lang, params) {
   const text = params.text || SENTENCES[lang];
-  const words = splitWords(text);
+  const all = splitWords(text);
+  const words = all.slice(0, MOST_WORDS);
   const settings = {
     text,
     words,
+    given: all.length, // words typed; those after the tenth are left out
     embeddings: words.map(embed),
     heads: exampleHeads(),
     score: "dot",
@@ -83,10 +85,11 @@ export function requestOf({ embeddings, heads, count, score, scaled, mask, windo
   };
 }
 
-export function pythonOf({ score, scaled, mask, window, choice, temperature }) {
+export function pythonOf({ score, scaled, mask, window, choice, temperature, count }) {
   const scores = { dot: scaled ? "regard.ScaledDot()" : "regard.Dot()", additive: "additive", bilinear: "bilinear" };
   const masks = { none: "None", causal: "regard.causal()", window: `regard.window(${window}, ${window})` };
   const choices = { softmax: "Softmax", sparsemax: "Sparsemax", entmax15: "Entmax15", argmax: "Argmax", sample: "Sample" };
   const options = `score=${scores[score]}, mask=${masks[mask]}, choice=regard.${choices[choice]}(${number(temperature, 3)})`;
-  return `E + regard.attend(E @ W_Q, E @ W_K, E @ W_V, ${options}) @ W_O`;
+  if (count === 1) return `E + regard.attend(E @ W_Q, E @ W_K, E @ W_V, ${options}) @ W_O`;
+  return `E + sum(regard.attend(E @ W_Q[h], E @ W_K[h], E @ W_V[h], ${options}) @ W_O[h] for h in range(${count}))`;
 }

@@ -1,10 +1,12 @@
 // The texts of the steps page. Both tables have the same keys; a test compares them.
 
 export const EN = {
-  tab: "Steps",
+  tab: "Step by step",
   title: "Attention, step by step",
   lead: "Change any number, word or switch. Point at a cell to see its arithmetic.",
   sentence: "A sentence of at most ten words",
+  madeUp: (words) => `* The numbers of ${words} are made up: only the words of the example have vectors made by hand.`,
+  cut: (kept, given) => `Only the first ${kept} of your ${given} words are used.`,
   words: "The sentence: choose the query word",
   features: ["noun", "adjective", "verb", "soft", "blue"],
   score: "Score",
@@ -43,6 +45,12 @@ export const EN = {
   rawColumn: { dot: "Kᵀ·Q", additive: "vᵀ tanh(k + q)", bilinear: "Kᵀ·W·Q" },
   keysDown: "keys down, queries across",
   queriesDown: "queries down, keys across",
+  projected: {
+    row: { query: "Q = E·W_Q", key: "K = E·W_K", value: "V = E·W_V" },
+    column: { query: "Q = W_Q·E", key: "K = W_K·E", value: "V = W_V·E" },
+  },
+  gathered: { row: { output: "α·V" }, column: { output: "V·α" } },
+  changeOf: (head) => `ΔE of head ${head}`,
   notScaled: "not scaled",
   maskTitle: "masked",
   rowsSum: "each row sums to 1",
@@ -58,6 +66,33 @@ export const EN = {
   notLargest: (most) => `less than ${most}`,
   drawn: "drawn, with",
   notDrawn: "not drawn, with",
+  real: {
+    title: "How is this number computed?",
+    lead: (model, layer, head) =>
+      `The numbers of ${model} itself: layer ${layer}, head ${head}. Only what matters is written out; the rest is summed.`,
+    back: "Back to the attention of this head",
+    example: "The same steps on numbers made by hand",
+    pick: (query) => `Query: ${query}. Choose a key to see how its weight arises:`,
+    product: (width) => `Query times key: ${width} products are added`,
+    queryOf: (token) => `q of ${token}`,
+    keyOf: (token) => `k of ${token}`,
+    products: "product",
+    others: (n) => `${n} others`,
+    score: "Scale and mask",
+    extra: "added by the model: a bias or soft cap",
+    maskedKey: (token) => `${token} stands after the query, so the mask sets its score to −∞ and its weight to 0.`,
+    hidden: (n, all) => `${n} of ${all} keys are masked: their score is −∞.`,
+    softmax: "Softmax: every score against all others",
+    otherKeys: (n) => `the ${n} other keys together`,
+    values: "The weighted sum of the values",
+    otherKeysAdd: (n) => `${n} other keys (their sum)`,
+    output: "output o = Σ α v",
+    valuesNote: (shown, width, rest) => `The ${shown} largest of the ${width} entries of the output; ${rest} are not shown.`,
+    added: "What the head adds to the word's vector",
+    addedNote: (shown, width, rest, length) =>
+      `The ${shown} largest of ${width} entries of ΔE, ${rest} are not shown; its length is ${length}.`,
+    notAdded: "This layer belongs to another library, so its output projection is not taken apart here.",
+  },
   lookup: {
     title: "Exact and soft lookup",
     about:
@@ -89,11 +124,12 @@ export const EN = {
     yours: "your query",
   },
   quiz: {
-    title: "Questions",
+    title: (n) => (n === 1 ? "A question about this stage" : `${n} questions about this stage`),
     pick: "choose",
-    notYet: "Not yet. See the steps above.",
+    notYet: "Not yet. Look at the matrices above.",
     questions: [
       {
+        stage: 2,
         ask: "In Bahdanau's translator, what are the query, the keys, the values and the score?",
         parts: [
           { name: "q", options: ["the decoder's state sᵢ₋₁", "an annotation hⱼ (encoder state)", "the last word yᵢ₋₁"], right: 0 },
@@ -104,21 +140,25 @@ export const EN = {
         why: "eᵢⱼ = vᵀ tanh(W hⱼ + U sᵢ₋₁), α = softmax(e), cᵢ = Σ αᵢⱼ hⱼ: keys and values are the same annotations.",
       },
       {
+        stage: 4,
         ask: "Scores of masked cells are set to −∞ before the softmax. Why not set the weights to 0 after it?",
         parts: [{ name: "", options: ["it would be slower", "the rows would no longer sum to 1", "it makes no difference"], right: 1 }],
         why: "exp(−∞) = 0, so the softmax distributes the total weight of 1 over the visible keys.",
       },
       {
+        stage: 4,
         ask: "What does softmax become as the temperature falls to 0?",
         parts: [{ name: "", options: ["the mean of all values", "argmax: one key takes all", "sparsemax"], right: 1 }],
         why: "Differences between scores grow without bound, so the largest takes all the weight. A dict lookup is this limit.",
       },
       {
+        stage: 3,
         ask: "Queries and keys have independent entries of variance 1 and width d. What is the variance of q·k?",
         parts: [{ name: "", options: ["1", "√d", "d"], right: 2 }],
         why: "A sum of d products of variance 1 each: d. Dividing by √d brings it back to 1.",
       },
       {
+        stage: 5,
         ask: "With K = V, what is key-value attention?",
         parts: [{ name: "", options: ["plain soft attention Σ αₙ xₙ", "max pooling", "a convolution"], right: 0 }],
         why: "Σ softmax(s(kₙ, q)) vₙ with kₙ = vₙ = xₙ is the mean of the inputs under the attention distribution.",
@@ -147,10 +187,12 @@ export const EN = {
 };
 
 export const ZH = {
-  tab: "步骤",
+  tab: "逐步计算",
   title: "一步一步看注意力",
   lead: "所有数字、词和选项都可以修改。指向一个单元格，即可看到它的算式。",
   sentence: "一个句子，词之间用空格隔开，最多十个词",
+  madeUp: (words) => `* ${words} 的数字是随意生成的：只有例句中的词才有人工设定的向量。`,
+  cut: (kept, given) => `共输入 ${given} 个词，只使用前 ${kept} 个。`,
   words: "句子：选择作为查询的词",
   features: ["名词", "形容词", "动词", "柔软", "蓝色"],
   score: "打分函数",
@@ -183,6 +225,12 @@ export const ZH = {
   rawColumn: { dot: "Kᵀ·Q", additive: "vᵀ tanh(k + q)", bilinear: "Kᵀ·W·Q" },
   keysDown: "键为行，查询为列",
   queriesDown: "查询为行，键为列",
+  projected: {
+    row: { query: "Q = E·W_Q", key: "K = E·W_K", value: "V = E·W_V" },
+    column: { query: "Q = W_Q·E", key: "K = W_K·E", value: "V = W_V·E" },
+  },
+  gathered: { row: { output: "α·V" }, column: { output: "V·α" } },
+  changeOf: (head) => `第 ${head} 个头的 ΔE`,
   notScaled: "未缩放",
   maskTitle: "加掩码后",
   rowsSum: "每行之和为 1",
@@ -198,6 +246,32 @@ export const ZH = {
   notLargest: (most) => `小于 ${most}`,
   drawn: "抽中，概率",
   notDrawn: "未抽中，概率",
+  real: {
+    title: "这个数是怎样算出来的？",
+    lead: (model, layer, head) => `这里是 ${model} 自己的数字：第 ${layer} 层，头 ${head}。只写出重要的部分，其余的合并求和。`,
+    back: "回到这个头的注意力",
+    example: "用人工设定的数字走同样的步骤",
+    pick: (query) => `查询：${query}。选择一个键，看它的权重如何得出：`,
+    product: (width) => `查询乘以键：${width} 个乘积相加`,
+    queryOf: (token) => `${token} 的 q`,
+    keyOf: (token) => `${token} 的 k`,
+    products: "乘积",
+    others: (n) => `其余 ${n} 个`,
+    score: "缩放与掩码",
+    extra: "模型另加的偏置或软上限",
+    maskedKey: (token) => `${token} 在查询之后，掩码把它的打分设为 −∞，权重为 0。`,
+    hidden: (n, all) => `${all} 个键中有 ${n} 个被掩码，打分为 −∞。`,
+    softmax: "softmax：每个打分与所有打分相比",
+    otherKeys: (n) => `其余 ${n} 个键之和`,
+    values: "值的加权和",
+    otherKeysAdd: (n) => `其余 ${n} 个键（合计）`,
+    output: "输出 o = Σ α v",
+    valuesNote: (shown, width, rest) => `输出共 ${width} 个分量，只列出最大的 ${shown} 个，其余 ${rest} 个没有显示。`,
+    added: "这个头给词向量加上了什么",
+    addedNote: (shown, width, rest, length) =>
+      `ΔE 共 ${width} 个分量，只列出最大的 ${shown} 个，其余 ${rest} 个没有显示；它的长度为 ${length}。`,
+    notAdded: "这一层属于其他库，这里不拆解它的输出投影。",
+  },
   lookup: {
     title: "精确查找与软性查找",
     about:
@@ -228,11 +302,12 @@ export const ZH = {
     yours: "你的查询",
   },
   quiz: {
-    title: "想一想",
+    title: (n) => `想一想（${n} 题）`,
     pick: "请选择",
-    notYet: "还不对，再看看上面的步骤。",
+    notYet: "还不对，再看看上面的矩阵。",
     questions: [
       {
+        stage: 2,
         ask: "在 Bahdanau 的翻译模型里，查询、键、值和打分函数各是什么？",
         parts: [
           { name: "q", options: ["解码器隐藏状态 sᵢ₋₁", "编码器隐藏状态 hⱼ", "上一个词 yᵢ₋₁"], right: 0 },
@@ -243,21 +318,25 @@ export const ZH = {
         why: "eᵢⱼ = vᵀ tanh(W hⱼ + U sᵢ₋₁)，α = softmax(e)，cᵢ = Σ αᵢⱼ hⱼ：键和值是同一组隐藏状态。",
       },
       {
+        stage: 4,
         ask: "掩码在 softmax 之前把打分设为 −∞。为什么不在之后把权重设为 0？",
         parts: [{ name: "", options: ["那样会更慢", "各行之和就不再是 1", "没有区别"], right: 1 }],
         why: "exp(−∞) = 0，softmax 把总和为 1 的权重全部分配给可见的键。",
       },
       {
+        stage: 4,
         ask: "温度趋于 0 时，softmax 变成什么？",
         parts: [{ name: "", options: ["所有值的平均", "argmax：一个键独占", "sparsemax"], right: 1 }],
         why: "打分之差无限放大，最大者得到全部权重。字典查找就是这个极限。",
       },
       {
+        stage: 3,
         ask: "查询和键都是 d 维向量，各分量独立、方差为 1。q·k 的方差是多少？",
         parts: [{ name: "", options: ["1", "√d", "d"], right: 2 }],
         why: "d 个方差为 1 的乘积之和，方差为 d。除以 √d 就回到 1。",
       },
       {
+        stage: 5,
         ask: "当 K = V 时，键值注意力是什么？",
         parts: [{ name: "", options: ["普通的软性注意力 Σ αₙ xₙ", "最大汇聚", "卷积"], right: 0 }],
         why: "取 kₙ = vₙ = xₙ，Σ softmax(s(kₙ, q)) vₙ 就是输入在注意力分布下的期望。",

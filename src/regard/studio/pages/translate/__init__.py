@@ -61,15 +61,20 @@ def translate(state: WorkerState, models: list[str], text: str, width: int = 4, 
         share = 1 / len(models)
         with state.progress.follow(opened.model, passes=40, begin=number * share, end=(number + 1) * share):
             results.append(
-                {"model": name, **_translate(opened, text, width, hard), "notes": _notes(state.library.find(name).source, opened, text)}
+                {
+                    "model": name,
+                    **_translate(opened, text, width, hard),
+                    "heads": int(getattr(getattr(opened.model, "config", None), "heads", 1)),  # whose mean the alignment is
+                    "notes": _notes(state.library.find(name).source, opened, text),
+                }
             )
     return {"text": text, "hard": hard, "translations": results}
 
 
 def _translate(opened: Translations, text: str, width: int, hard: bool) -> dict[str, Any]:
-    """The candidates for a text; if it is longer than the model was trained on, also those of its sentences, which have alignments."""
+    """The candidates for a text; of several lines, or longer than the model was trained on, also those of its parts, with alignments."""
     sentences = opened.sentences(text)
-    parts = opened.translate(sentences, width=width, n_best=width, align=True, hard=hard)
+    parts = opened.candidates(sentences, width=width, n_best=width, align=True, hard=hard)
     rows = [[_candidate(candidate) for candidate in part] for part in parts]
     if len(parts) == 1:
         return {"candidates": rows[0]}
@@ -78,11 +83,14 @@ def _translate(opened: Translations, text: str, width: int, hard: bool) -> dict[
 
 
 def _notes(source: str, opened: Translations, text: str) -> dict[str, Any]:
-    """Characters outside the model's vocabulary, their share of the text, and whether the text appears to be in another language."""
+    """Characters outside the model's vocabulary, their share of the text, and the language it was detected as, if not the model's."""
+    from ....text.language import detect
     from ....zoo.language import foreign
 
     unknown, share = opened.source.unknown_characters(text)
-    return {"unknown": "".join(unknown[:20]), "share": round(share, 3), "foreign": foreign(text, source)}
+    found = detect(text)
+    language = {"detected": found.language or "", "sure": found.sure}
+    return {"unknown": "".join(unknown[:20]), "share": round(share, 3), "foreign": foreign(text, source), **language}
 
 
 def _candidate(candidate: Translated) -> dict[str, Any]:
@@ -106,7 +114,7 @@ def _candidate(candidate: Translated) -> dict[str, Any]:
 
 PAGE = Page(
     name="translate",
-    order=1,
+    order=3,
     endpoints=(WorkerEndpoint("", translate, "Translate a text", TranslateRequest, seconds=60),),
     initial_request=initial_request,
 )

@@ -51,7 +51,6 @@ export function mount(container, studio) {
   async function translate() {
     if (running) running.cancel();
     const text = choices.text.trim();
-    if (!text) return;
     error.clear();
     bar.begin();
     const mine = job("/api/translate", { models: choices.models, text, width: BEAM_WIDTH, hard: choices.hard }, bar.update);
@@ -107,12 +106,24 @@ export function mount(container, studio) {
   });
   // A text in another language is given to that language's translators.
   function takeTyped() {
-    if (!box.value.trim()) return;
     choices.text = box.value;
+    if (!box.value.trim()) return clear();
     const detected = detectLanguage(box.value);
     const known = ["zh", "de"].includes(language()) && languages.includes(detected);
-    if (known && detected !== language()) chooseLanguage(detected);
-    else change();
+    if (known && detected !== language()) return chooseLanguage(detected);
+    return change();
+  }
+  // Nothing is asked, so nothing is answered.
+  function clear() {
+    if (running) running.cancel();
+    running = null;
+    bar.end();
+    error.clear();
+    keep();
+    memory.answer = memory.softAnswer = null;
+    if (view) view.destroy();
+    view = null;
+    results.replaceChildren(h("p", { class: "st-hint", text: texts.empty }));
   }
   function chooseLanguage(lang) {
     Object.assign(choices, { models: usualModels(translatorsOf(lang)), main: "" });
@@ -190,6 +201,13 @@ export function mount(container, studio) {
           parts.length > 1 ? partChoice(parts, part) : null,
           parts.length > 1 ? h("p", { class: "st-formula", text: candidate.text }) : null,
           candidate.payload ? drawing : h("p", { class: "st-hint", text: texts.noAlignment }),
+          candidate.payload && main.heads > 1
+            ? h("p", {
+                class: "st-hint",
+                "data-averaged": "",
+                text: (memory.answer.hard ? texts.averagedHard : texts.averaged)(main.heads),
+              })
+            : null,
         ),
         h(
           "div",
@@ -235,8 +253,8 @@ export function mount(container, studio) {
     const reads = texts.languages[source] || "";
     let text = "";
     if (notes.share > 0.5) text = texts.mostlyUnknown(name, reads);
-    else if (notes.unknown) text = texts.unknown([...notes.unknown].join(" "));
-    else if (notes.foreign) text = texts.foreign(name, reads);
+    else if (notes.unknown && !notes.foreign) text = texts.unknown([...notes.unknown].join(" "));
+    else if (notes.foreign) text = texts.foreign(name, reads, texts.languages[notes.detected] || "", notes.sure);
     return text ? h("p", { class: "st-problem", role: "status", "data-note": "", text }) : null;
   }
   function partChoice(parts, chosen) {

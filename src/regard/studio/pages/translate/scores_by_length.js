@@ -18,11 +18,12 @@ export function scoresByLength(texts, models) {
   const draw = (testSet) =>
     place.replaceChildren(lengthChart(texts, testSet, scoredOn(testSet)), lengthTable(texts, testSet, scoredOn(testSet)));
   draw(testSets[0]);
-  const options = testSets.map((testSet) => [testSet, testSet]);
+  const nameOf = (testSet) => texts.testSets[testSet] || testSet;
+  const options = testSets.map((testSet) => [testSet, nameOf(testSet)]);
   const which =
     testSets.length > 1
       ? choice(texts.testSet, options, testSets[0], draw).element
-      : h("p", { class: "st-hint", text: `${texts.testSet}: ${testSets[0]}` });
+      : h("p", { class: "st-hint", text: `${texts.testSet}: ${nameOf(testSets[0])}` });
   return card(texts.byLength, which, place, h("p", { class: "st-hint", text: texts.fromCards }));
 }
 

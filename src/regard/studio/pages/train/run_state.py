@@ -1,0 +1,96 @@
+"""A run as it learns: its log, and its attention on a few held-out sentences at any checkpoint.
+
+Axes: T target words, S source words.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ...request_error import RequestError
+from ...runs_folder import run_path
+from ...worker_state import WorkerState
+
+SENTENCES = 3  # held-out pairs whose attention is shown
+POINTS = 400  # of the loss curve
+
+
+def run_state(name: str) -> dict[str, Any]:
+    """Losses, scores and checkpoints so far, and how many steps there will be."""
+    from ....training.loop.checkpoints import steps_in
+
+    folder = _folder(name)
+    events = _events(folder / "log.jsonl")
+    losses = [[e["step"], e["loss"]] for e in events if e["event"] == "step"]
+    scores = [
+        {k: e.get(k) for k in ("step", "loss", "bleu", "exact", "perplexity")} for e in events if e["event"] in ("evaluation", "average")
+    ]
+    run = _read_json(folder / "run.json")
+    config = run.get("config", {})
+    steps = max((e["step"] for e in events), default=0)
+    total = config.get("training", {}).get("steps") or 0
+    return {
+        "run": name, "task": run.get("task", "translation"), "model": config.get("model", {}), "total": total, "step": steps,
+        "losses": losses[:: max(1, len(losses) // POINTS)], "scores": scores, "checkpoints": steps_in(folder / "checkpoints"),
+        "finished": bool(total) and steps >= total,
+        "samples": next((e["samples"] for e in reversed(events) if e.get("samples")), ""),
+    }  # fmt: skip
+
+
+def alignment(state: WorkerState, run: str, step: int | None = None) -> dict[str, Any]:
+    """The attention at a checkpoint on held-out pairs, while the target is given word by word; and the model's own translation."""
+    from ....training.loop.checkpoints import steps_in
+    from ....training.runs import load_step, run_config
+    from ....training.tasks.translation import Translations
+    from ....training.tasks.translation.config import TranslationConfig
+
+    folder = _folder(run)
+    steps = steps_in(folder / "checkpoints")
+    if not steps:
+        raise RequestError("no_checkpoint", f"{run} has no checkpoint yet; wait a moment", name=run)
+    chosen = min(steps, key=lambda one: abs(one - (steps[-1] if step is None else step)))
+    state.set_threads(1)
+    try:
+        opened = state.cached(f"run {run}", lambda: Translations.open(folder))
+        config = run_config(folder, "translation", TranslationConfig)
+        pairs = config.data.read(folder)[1][:SENTENCES]
+        load_step(opened.model, folder, chosen)
+    except (ValueError, OSError) as error:  # not a translation run, or the checkpoint has just been removed
+        raise RequestError("invalid", str(error)) from error
+    sentences = []
+    for pair in pairs:
+        source, target, weights = opened.align(pair.source, pair.target)
+        got = opened.translate(pair.source, width=1, align=False).text
+        rows = None if weights is None else [[round(float(w), 4) for w in row] for row in weights]
+        sentences.append({"source": source, "target": target, "weights": rows, "text": pair.source, "wanted": pair.target, "got": got})
+    return {"run": run, "step": chosen, "sentences": sentences}
+
+
+def _folder(name: str) -> Path:
+    folder = run_path(name)
+    if folder is None:
+        raise RequestError("unknown_run", f"no run is called {name[:80]!r}", name=name[:80])
+    return folder
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; the last one may be half written."""
+    events = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "event" in event and "step" in event:
+            events.append(event)
+    return events
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,102 @@
+"""What the studio displays is true: formulas follow switches, products add up, cut input is told, results stand under their own name."""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Visit = Callable[..., Any]
+CELLS = """name => [...document.querySelectorAll(`[data-matrix="${name}"] tbody tr`)].map(
+  row => [...row.querySelectorAll('td')].map(cell => cell.querySelector('input') ? cell.querySelector('input').value : cell.textContent))"""
+
+
+def cells(page: Any, name: str) -> torch.Tensor:
+    rows = [[-math.inf if t == "−∞" else float(t.replace("−", "-")) for t in row] for row in page.evaluate(CELLS, name)]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def test_what_stands_in_the_steps_multiplies_in_both_forms(visit: Visit, wait: Any) -> None:
+    for form in ("row", "column"):
+        page = visit(f"#steps?form={form}&count=2&shown=1&mask=window&temperature=0.5&choice=sparsemax")
+        wait(page.locator('[data-matrix="change:0"]')).to_be_visible()
+        found = {
+            name: cells(page, name) for name in ("E", "W-query", "query", "weights", "value", "output", "W-output", "change:1", "change:0")
+        }
+        product = (lambda a, b: a @ b) if form == "row" else (lambda a, b: b @ a)
+        assert torch.allclose(product(found["E"], found["W-query"]), found["query"], atol=0.03)
+        assert torch.allclose(product(found["weights"], found["value"]), found["output"], atol=0.03)
+        assert torch.allclose(product(found["output"], found["W-output"]), found["change:1"], atol=0.03)
+        assert torch.allclose(found["change:0"] + found["change:1"], cells(page, "change"), atol=0.02)
+        assert torch.allclose(found["E"] + cells(page, "change"), cells(page, "result"), atol=0.02)
+        formula = page.locator("[data-formula] math").text_content()
+        assert "sparsemax" in formula
+        assert "window" in formula
+        assert "τ" in formula
+        assert "∑" in formula
+        assert (formula.index("W") < formula.index("sparsemax")) == (form == "column")
+    page.locator('[data-v="additive"]').click()
+    wait(page.locator("[data-formula] math")).to_contain_text("tanh")
+
+
+def test_words_without_vectors_and_words_left_out_are_told(visit: Visit, wait: Any) -> None:
+    page = visit("#steps")
+    wait(page.locator("[data-words]")).to_have_text("")
+    box = page.locator("input.st-text")
+    box.fill("one two three four five six seven eight nine ten eleven twelve blue creature")
+    box.press("Enter")
+    wait(page.locator("[data-words]")).to_contain_text("first 10 of your 14 words")
+    wait(page.locator("[data-words]")).to_contain_text("made up")
+    wait(page.locator(".st-word").first).to_have_text("one*")
+
+
+def test_an_inspected_text_says_what_was_cut_and_spaces_are_visible(visit: Visit, wait: Any) -> None:
+    page = visit("#look?model=shakespeare&text=" + "To be or not. " * 8)
+    wait(page.locator("[data-cut]")).to_contain_text("first 64 of 111 tokens")
+    wait(page.locator("[data-limit]")).to_contain_text("64")
+    wait(page.locator(".rv-chips").first).to_contain_text("on random tokens")
+    wait(page.locator(".rv-chips").nth(1)).to_contain_text("on this text")
+    page.locator('.rv-tab[data-view="lines"]').click()
+    wait(page.locator(".rv-wordrow").first).to_contain_text("␣")
+    page.locator("textarea").first.fill("")
+    page.locator(".st-go").first.click()
+    wait(page.locator(".rv-canvas")).to_have_count(0)
+    wait(page.locator("[data-facts]")).to_have_text("")
+
+
+def test_a_link_holds_the_what_if_and_can_be_copied_on_a_phone(visit: Visit, wait: Any) -> None:
+    page = visit("#look?model=shakespeare&text=To be&changes=1.2.mute,0.*.temperature.0.3", width=390, height=800)
+    wait(page.locator(".st-link")).to_be_visible()
+    wait(page.locator("[data-effect] [data-mean]")).to_be_visible()
+    wait(page.get_by_text("1.2 muted ×")).to_be_visible()
+    wait(page.get_by_text("0.* temperature 0.3 ×")).to_be_visible()
+    page.get_by_text("1.2 muted ×").click()
+    wait(page).to_have_url(re.compile(r"changes=0\.\*\.temperature\.0\.3"))
+
+
+def test_no_result_stands_under_another_model_s_name(visit: Visit, wait: Any, chinese_studio: str) -> None:
+    page = visit("#look?model=zh-en-transformer&text=我爱书。", at=chinese_studio, refusals=True)
+    wait(page.locator(".rv-title")).to_have_text("zh-en-transformer")
+    page.locator("select").first.select_option("zh-en-changed")
+    wait(page.locator(".st-problem").first).to_contain_text("zh-en-changed")
+    wait(page.locator(".rv-title")).to_have_count(0)
+
+
+def test_hard_attention_proves_and_an_empty_box_clears(visit: Visit, wait: Any, chinese_studio: str) -> None:
+    page = visit("#translate?text=我爱书。&models=zh-en-transformer&hard=true", at=chinese_studio, lang="zh")
+    wait(page.locator(".rv-proof summary")).to_contain_text("✓")
+    wait(page.locator("[data-averaged]")).to_contain_text("2 个头")
+    wait(page.locator("[data-lengths]")).to_be_visible()
+    page.locator("textarea").first.fill("")
+    wait(page.locator("[data-result]")).to_have_count(0)
+
+
+def test_measuring_is_a_button_that_says_what_it_takes(visit: Visit, wait: Any) -> None:
+    page = visit("#cost", lang="zh")
+    wait(page.locator("[data-measure]")).to_be_enabled()
+    assert "30 秒" in page.locator("#page").inner_text()
+    wait(page.locator("[data-formula]")).to_contain_text("层数")
+    big = page.locator("[data-total]").inner_text()
+    page.locator('[data-v="stored"]').click()
+    wait(page.locator("[data-total]")).not_to_have_text(big)
