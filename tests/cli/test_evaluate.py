@@ -44,7 +44,7 @@ def test_two_translators_are_compared_by_length(reversal_run, tmp_path):
             "compare translators; the task is lm",
         ),
         (["evaluate", "translation", "nowhere", "--test", __file__, "--figure", "a.gif"], "a.gif ends in .gif; a figure is saved as"),
-        (["evaluate", "reading", "nowhere", "--test", __file__], "expected one of translation, lm, mlm, classify"),
+        (["evaluate", "reading", "nowhere", "--test", __file__], "expected one of translation, summarise, lm, mlm, classify"),
     ],
 )
 def test_mistakes_are_explained_without_a_traceback(words, message):

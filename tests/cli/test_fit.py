@@ -42,11 +42,22 @@ def test_prints_scores_and_draws_a_picture(textbook, tmp_path):
     result = run(textbook, "-t", "y", "--width", "4", "--kernel", "epanechnikov", "--out", picture)
     assert result.exit_code == 0, result.output
     assert "average pooling    R²" in result.stdout
-    assert "width 4" in result.stdout
+    assert "w 4, the inverse bandwidth" in result.stdout
+    assert "bandwidth 1/w 0.25" in result.stdout
     assert "learned" not in result.stdout
     text = "".join(ET.parse(picture).getroot().itertext())
     assert "held out" in text
     assert "weight (linear)" in text
+
+
+def test_a_bandwidth_is_the_inverse_of_a_width(textbook):
+    by_width, by_bandwidth = (json.loads(run(textbook, "-t", "y", *words, "--json").stdout) for words in (("-w", "4"), ("-b", "0.25")))
+    assert by_width == by_bandwidth
+    assert by_width["bandwidth"] == 0.25
+    both = run(textbook, "-t", "y", "-w", "4", "-b", "0.25")
+    assert both.exit_code == 2
+    assert "not both" in both.output
+    assert "expected a number > 0" in run(textbook, "-t", "y", "-b", "0").output
 
 
 def test_several_features_get_a_width_each(tmp_path):

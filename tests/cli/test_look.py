@@ -94,7 +94,14 @@ def test_drawing_in_the_terminal(folder: Path) -> None:
     assert "was not recorded" in run(folder, "--text", "我", "--no-labels", "--head", "9.0").output
 
 
-def test_a_model_without_readable_attention_exits_with_1(tmp_path: Path) -> None:
+def test_a_model_without_readable_attention_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.models.bloom.modeling_bloom import BloomAttention
+
+    def recurrent(self: Any, states: torch.Tensor, residual: torch.Tensor, *rest: Any, **options: Any) -> Any:
+        """An attention without weights: a running sum."""
+        return self.dense(states.cumsum(1)) + residual, None
+
+    monkeypatch.setattr(BloomAttention, "forward", recurrent)
     torch.manual_seed(0)
     config = transformers.BloomConfig(vocab_size=100, hidden_size=32, n_layer=1, n_head=4, architectures=["BloomModel"])
     transformers.BloomModel(config).save_pretrained(tmp_path)

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from command_line import regard
 
-_QUIET = "--no-roofline"
-
 
 def _run(*arguments: str, code: int = 0) -> Any:
     result = regard("plan", *arguments)
@@ -17,7 +15,7 @@ def _run(*arguments: str, code: int = 0) -> Any:
 
 
 def test_gpt3_explains_itself_in_both_conventions() -> None:
-    output = _run("gpt3", "--explain", _QUIET).stdout
+    output = _run("gpt3", "--explain").stdout
     lines = [" ".join(line.split()) for line in output.splitlines()]
     assert "attention 4 · d_model · d_head · heads · layers = 4 · 12,288 · 128 · 96 · 96 = 57,982,058,496" in lines
     textbook, style = (output.index(title) for title in ("parameters, textbook", "parameters, GPT-2-style"))
@@ -25,7 +23,7 @@ def test_gpt3_explains_itself_in_both_conventions() -> None:
 
 
 def test_a_table_has_both_conventions() -> None:
-    output = _run("gpt3", _QUIET).stdout
+    output = _run("gpt3").stdout
     assert "GPT-2-style" in output
     assert "textbook" in output
     for number in ("174,604,259,328", "175,181,291,520", "57,982,058,496"):
@@ -35,8 +33,8 @@ def test_a_table_has_both_conventions() -> None:
 def test_a_config_with_options_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "llama", "num_key_value_heads": 8}))
-    after = _run(str(path), "--context", "131072", "--batch", "1", "--dtype", "bf16", "--json", _QUIET).stdout
-    before = _run("--context", "131072", "--batch", "1", "--dtype", "bf16", "--json", _QUIET, str(path)).stdout
+    after = _run(str(path), "--context", "131072", "--batch", "1", "--dtype", "bf16", "--json").stdout
+    before = _run("--context", "131072", "--batch", "1", "--dtype", "bf16", "--json", str(path)).stdout
     assert json.loads(after) == json.loads(before)
     cache = sum(part["value"] for part in json.loads(after)["cache"].values())
     assert cache == 2 * 32 * 8 * 128 * 131072 * 2
@@ -47,7 +45,7 @@ def test_a_model_may_be_called_like_a_command(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "measure" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
     monkeypatch.chdir(tmp_path)
     for arguments in (["./measure"], ["show", "measure"]):
-        assert json.loads(_run(*arguments, "--json", _QUIET).stdout)["total"]["value"] == 124_439_808
+        assert json.loads(_run(*arguments, "--json").stdout)["total"]["value"] == 124_439_808
 
 
 def test_training_with_a_given_roofline() -> None:
@@ -61,7 +59,7 @@ def test_training_with_a_given_roofline() -> None:
 
 
 def test_this_machine_bounds_the_time() -> None:
-    output = _run("gpt2", "--dtype", "fp32").stdout
+    output = _run("gpt2", "--dtype", "fp32", "--roofline").stdout
     assert "measured" in output
     assert "bound by" in output
 
@@ -92,17 +90,17 @@ def test_weights_beside_their_config(tmp_path: Path) -> None:
     config = GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)
     GPT2LMHeadModel(config).save_pretrained(tmp_path)
     for source in (tmp_path, tmp_path / "model.safetensors"):
-        assert "equal" in _run(str(source), _QUIET).stdout
-        assert json.loads(_run(str(source), _QUIET, "--json").stdout)["file"]["equal"] is True
+        assert "equal" in _run(str(source)).stdout
+        assert json.loads(_run(str(source), "--json").stdout)["file"]["equal"] is True
     save_file({"w": torch.zeros(3)}, tmp_path / "model.safetensors")
-    assert "fewer" in _run(str(tmp_path), _QUIET, code=1).stdout
-    assert json.loads(_run(str(tmp_path), _QUIET, "--json", code=1).stdout)["file"]["equal"] is False
+    assert "fewer" in _run(str(tmp_path), code=1).stdout
+    assert json.loads(_run(str(tmp_path), "--json", code=1).stdout)["file"]["equal"] is False
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_picture_of_growth(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"growth.{ending}"
-    _run("llama-3-8b", "--context", "16384", _QUIET, "--picture", str(path))
+    _run("llama-3-8b", "--context", "16384", "--picture", str(path))
     start = path.read_bytes()[:200]
     assert (b"<?xml" in start) if ending == "svg" else start.startswith(b"\x89PNG")
 
@@ -110,13 +108,13 @@ def test_a_picture_of_growth(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gpt-33", _QUIET], "no model is called 'gpt-33'; did you mean gpt3"),
-        (["zzzzzz", _QUIET], "no model is called 'zzzzzz'; give a preset's name"),
-        (["./nowhere/config.json", _QUIET], "does not exist"),
-        (["gpt2", "--dtype", "bf61", _QUIET], "unknown dtype 'bf61'; did you mean bf16"),
-        (["gpt2", "--context", "9999", _QUIET], "learned positions for 1,024 tokens only"),
+        (["gpt-33"], "no model is called 'gpt-33'; did you mean gpt3"),
+        (["zzzzzz"], "no model is called 'zzzzzz'; give a preset's name"),
+        (["./nowhere/config.json"], "does not exist"),
+        (["gpt2", "--dtype", "bf61"], "unknown dtype 'bf61'; did you mean bf16"),
+        (["gpt2", "--context", "9999"], "learned positions for 1,024 tokens only"),
         (["gpt2", "--peak-tflops", "100"], "needs both --peak-tflops and --bandwidth"),
-        (["gpt2", _QUIET, "--picture", "x.gif"], "a figure is saved as .svg, .png, .pdf"),
+        (["gpt2", "--picture", "x.gif"], "a figure is saved as .svg, .png, .pdf"),
         (["compare", "gpt2", "gpt9"], "no model is called 'gpt9'"),
         (["measure", "--sizes", "512,256"], "three or more rising whole numbers"),
     ],

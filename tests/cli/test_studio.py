@@ -25,6 +25,12 @@ def test_a_folder_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
     assert "is not a model" in " ".join(done.stderr.replace("│", " ").split())
 
 
+def test_a_folder_that_is_not_a_run_cannot_be_watched(tmp_path: Path) -> None:
+    done = run("--run", str(tmp_path))
+    assert done.returncode == 2
+    assert "is not a run" in " ".join(done.stderr.replace("│", " ").split())
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as SIGINT; run on Linux or macOS")
 def test_it_serves_and_stops_together_with_its_worker() -> None:
     process = subprocess.Popen(
@@ -35,8 +41,12 @@ def test_it_serves_and_stops_together_with_its_worker() -> None:
         line = process.stdout.readline()
         assert line.startswith("the studio is at http://127.0.0.1:")
         address = line.split()[4]
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            assert b"regard studio" in answer.read()
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(address.partition("?")[0], timeout=60)
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(address, timeout=60) as answer:
+            assert b'id="known"' in answer.read()
+            assert "token" not in answer.url
         wrong_host = urllib.request.Request(address, headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(wrong_host, timeout=60)

@@ -32,6 +32,20 @@ def test_a_language_model_is_trained_evaluated_and_used(tmp_path):
     assert data["tokens"] == 200 * 8 - 1  # the last line break ends the file, not a line
 
 
+def test_progress_is_lines_when_the_output_is_not_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.cli.train.LINE_SECONDS", 0)
+    (tmp_path / "t.txt").write_text("abcdefg\n" * 50)
+    (tmp_path / "lm.toml").write_text(
+        'out = "run"\n[data]\ntrain = "t.txt"\nbatch = 4\n[model]\nd_model = 8\nheads = 1\nlayers = 1\ncontext = 8\n'
+        "[training]\nsteps = 5\nwarmup = 1\nevaluate_every = 5\n"
+    )
+    lines = regard("train", "lm", tmp_path / "lm.toml").output.splitlines()
+    progress = [line for line in lines if " of 5 " in line]
+    assert [line.split()[1] for line in progress] == ["1", "2", "3", "4", "5"]
+    assert all("loss" in line and "tokens/s" in line and "left" in line for line in progress)
+    assert not any(" of 5 " in line for line in regard("train", "lm", tmp_path / "lm.toml", "--quiet").output.splitlines())
+
+
 def test_one_command_trains_on_a_file_and_the_next_shows_the_alignment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     random = Random(0)

@@ -9,10 +9,12 @@ from command_line import regard, without_box
 
 def test_a_translation_is_shown_with_its_alignment_in_plain_characters(reversal_run):
     result = regard("translate", "a b c d", "--model", reversal_run)
-    lines = result.output.splitlines()
+    lines = result.stdout.splitlines()
     assert lines[0] == "d c b a"
-    assert lines[1].split() == ["d", "c", "b", "a"]
-    assert [line.split()[0] for line in lines[2:6]] == ["a", "b", "c", "d"]
+    assert lines[1].split() == ["a", "b", "c", "d", "largest", "weight"]
+    assert [line.split()[0] for line in lines[2:6]] == ["d", "c", "b", "a"]
+    assert [line.split()[-1] for line in lines[2:6]] == ["d", "c", "b", "a"]
+    assert "weight 0 .:-=+*#%@ 1 (linear); down: translation, across: source" in lines[6]
     assert result.output.isascii()
 
 
@@ -29,7 +31,7 @@ def test_the_alignment_can_be_written_as_a_page(reversal_run, tmp_path):
 
 def test_json_holds_the_translations_and_their_alignments(reversal_run):
     result = regard("translate", "a b c d", "b a", "--model", reversal_run, "--n-best", 2, "--json")
-    first, second = (json.loads(line) for line in result.output.splitlines())
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
     assert first["source"] == "a b c d"
     assert first["translations"][0]["text"] == "d c b a"
     assert first["translations"][0]["score"] >= first["translations"][1]["score"]
@@ -66,7 +68,9 @@ def test_the_letters_of_each_text_choose_its_model(two_translators):
 def test_a_translation_stands_above_its_alignment(two_translators):
     result = regard("translate", "我爱书")
     lines = result.stdout.splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["我", "爱", "书"]
+    assert lines[1].split()[:3] == ["我", "爱", "书"]
+    assert [line.split()[0] for line in lines[2:-1]] == lines[0].split()
+    assert lines[-1].endswith("down: translation, across: source")
     assert regard("translate", "我爱书", "--no-alignment").stdout.count("\n") == 1
     assert len(json.loads(regard("translate", "我爱书", "--n-best", 2, "--json").stdout)["translations"]) == 2
 
@@ -108,7 +112,20 @@ def test_unknown_characters_are_listed(two_translators):
     result = regard("translate", "我爱龘国")
     assert result.exit_code == 0
     assert "not in the model's vocabulary, read as unknown: 龘" in result.stderr
-    assert "test-zh reads Chinese, but the text appears to be in another language" in regard("translate", "Tom", "-m", "test-zh").stderr
+
+
+def test_a_text_in_another_language_is_translated_with_a_warning(two_translators):
+    assert "the text does not look like Chinese, which test-zh reads" in regard("translate", "Tom", "-m", "test-zh").stderr
+    assert "the text may be English rather than German" in regard("translate", "hello").stderr
+    assert "the text appears to be English, not German, which test-de reads" in regard("translate", "The cat sat on the mat.").stderr
+    assert "nonsense" not in regard("translate", "Die Katze sitzt auf der Matte.").stderr
+
+
+def test_a_file_given_as_text_asks_for_the_option(two_translators, tmp_path):
+    (tmp_path / "in.txt").write_text("Hallo\n")
+    result = regard("translate", tmp_path / "in.txt")
+    assert result.exit_code == 2
+    assert f"is a file; to translate its lines: regard translate -f {tmp_path / 'in.txt'}" in without_box(result.output)
 
 
 @pytest.mark.parametrize(
@@ -154,3 +171,14 @@ def test_a_tampered_model_translates_nothing(home, packed, tmp_path, file):
     assert "regard models remove zh" in without_box(result.output)
     assert not result.stdout
     assert not page.exists()
+
+
+def test_warns_about_texts_unlike_those_the_model_was_tested_on():
+    usual = regard("translate", "我爱中国。", "-m", "zh-en-fixed", "--beam", "1")
+    assert "probably wrong" not in usual.stderr
+    long = "国家电网公司首席执行官在新闻发布会上宣布了一项针对可再生能源基础设施的重大投资计划。"
+    result = regard("translate", long, "-m", "zh-en-fixed", "--beam", "1")
+    assert "a sentence has 42 tokens" in result.stderr
+    assert "the translation is probably wrong" in result.stderr
+    rare = regard("translate", "饕餮纹青铜鼎。", "-m", "zh-en-fixed", "--beam", "1")
+    assert "rare or unknown in the model's training data" in rare.stderr

@@ -197,6 +197,15 @@ def test_value_map() -> None:
     assert min(r.share) > 0.05
 
 
+def test_last_vector() -> None:
+    r = result("last_vector")
+    assert r.unchanged
+    assert r.moved[-1] == 0
+    assert min(r.moved[:-1]) > 0.01  # before a layer, attention still carries what the earlier vectors hold
+    assert r.one_pass_error < 1e-4
+    assert len(r.candidates) == len(r.text)
+
+
 def test_long_context() -> None:
     r = result("long_context")
     assert max(r.exact.values()) < 1e-13

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 # A command is a file with a function of its name; a group is a file with a typer app and has subcommands.
-COMMANDS = ("demo", "look", "translate", "generate", "read", "train", "evaluate", "fit", "studio", "doctor")
+COMMANDS = (
+    "demo",
+    "look",
+    "translate",
+    "generate",
+    "read",
+    "answer",
+    "summarise",
+    "fill",
+    "classify",
+    "train",
+    "evaluate",
+    "probe",
+    "fit",
+    "studio",
+    "doctor",
+)
 GROUPS = ("plan", "models")
 PASS_THROUGH = {"demo"}  # passes the options it does not define on to the demonstration
 
@@ -49,6 +63,6 @@ def build() -> Any:
 
 def main() -> None:
     """Run the command line: the entry point of the `regard` script and of `python -m regard`."""
-    if find_spec("typer") is None or find_spec("rich") is None:
-        sys.exit("the regard command needs typer and rich: pip install 'regard[cli]'")
-    build()()
+    from .boundary import run
+
+    run(build())

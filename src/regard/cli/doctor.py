@@ -11,12 +11,14 @@ import typer
 
 EXTRAS = {  # the extras of pyproject.toml and the modules each one installs
     "text": ("tokenizers",),
+    "models": ("regard_models",),
     "train": ("accelerate", "sacrebleu"),
     "regression": ("sklearn",),
     "pictures": ("matplotlib",),
     "weights": ("gguf",),
     "tables": ("pandas",),
-    "studio": ("fastapi", "uvicorn"),
+    "chinese": ("opencc",),
+    "studio": ("fastapi", "uvicorn", "sklearn"),
 }
 
 
@@ -36,6 +38,10 @@ def examine() -> dict[str, Any]:
             kernels[name] = {"available": True, "why": plan.reason, "bytes": plan.bytes}
         except ValueError as error:
             kernels[name] = {"available": False, "why": str(error)}
+    from regard.zoo.catalog import shipped_folder
+
+    extras = {extra: all(importlib.util.find_spec(module) for module in modules) for extra, modules in EXTRAS.items()}
+    extras["models"] = shipped_folder() is not None  # a source tree has them without the package
     return {
         "regard": regard.__version__,
         "python": platform.python_version(),
@@ -47,7 +53,7 @@ def examine() -> dict[str, Any]:
         "devices": ["cpu", *(name for name in ("cuda", "mps") if getattr(torch, name).is_available())],
         "kernels": kernels,
         "picked": regard.explain(q, q, q, mask=regard.causal()).kernel,
-        "extras": {extra: all(importlib.util.find_spec(module) for module in modules) for extra, modules in EXTRAS.items()},
+        "extras": extras,
     }
 
 

@@ -14,9 +14,15 @@ from .device import Device
 
 
 def evaluate(
-    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS[:-1])} or {TASKS[-1]}")],
+    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS)}, or alignment: of a translator's attention, against links by hand")],
     model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name from `regard models`", metavar="RUN")],
-    test: Annotated[list[Path], typer.Option("--test", help="the test file; give it twice for two parallel files", exists=True)],
+    test: Annotated[
+        list[Path] | None,
+        typer.Option("--test", help="the test file; give it twice for two parallel files (alignment: 100 pairs zh–en)", exists=True),
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option("--train", help="alignment: pairs (TSV) for a baseline that counts words", exists=True, dir_okay=False)
+    ] = None,
     against: Annotated[list[str] | None, typer.Option("--against", help="another translator to compare with; may be repeated")] = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw BLEU by source length: .svg, .png or .pdf")] = None,
     beam: Annotated[int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1)] = None,
@@ -25,8 +31,15 @@ def evaluate(
     device: Device = "cpu",
 ) -> None:
     """Score a model on a test set: BLEU, chrF and BLEU by source length for translation; perplexity or accuracy for other tasks."""
+    if task == "alignment":
+        evaluate_alignment(model, against or [], test, train, as_json, device)
+        return
     if task not in TASKS:
-        raise typer.BadParameter(f"task is {task!r}; expected one of {', '.join(TASKS)}")
+        raise typer.BadParameter(f"task is {task!r}; expected one of {', '.join(TASKS)}, alignment")
+    if not test:
+        raise typer.BadParameter("give the test file", param_hint="--test")
+    if train is not None:
+        raise typer.BadParameter("only `regard evaluate alignment` uses training pairs", param_hint="--train")
     entry = find_task(task)
     if not entry.by_length and (against or figure):
         raise typer.BadParameter(f"--against and --figure compare translators; the task is {task}")
@@ -49,6 +62,31 @@ def evaluate(
         sys.stdout.write(json.dumps({**result, **({"against": others} if others else {})}, ensure_ascii=False) + "\n")
         return
     sys.stdout.write(_table(result) + "\n" + "".join(f"\n{name}\n{_table(other)}\n" for name, other in others.items()))
+
+
+def evaluate_alignment(model: str, against: list[str], test: list[Path] | None, train: Path | None, as_json: bool, device: str) -> None:
+    """Print the alignment error rates (percent) of translators' attention and of baselines."""
+    from ..text.links import CountedAlignment, diagonal, error_rate, read_alignments, words_of
+    from ..text.pairs import read_pairs
+    from ..training.tasks.translation.alignment_error import evaluate_alignment as rates_of
+    from ..zoo import open as open_model
+
+    try:
+        pairs = [pair for file in test or (None,) for pair in read_alignments(file)]
+        rates = {"baseline: diagonal": error_rate([diagonal(pair) for pair in pairs], pairs)}
+        if train is not None:
+            counted = CountedAlignment((words_of(pair.source), words_of(pair.target)) for pair in read_pairs(train))
+            rates["baseline: counts"] = error_rate([counted.links(pair.source, pair.target) for pair in pairs], pairs)
+        for name in (model, *against):
+            found = rates_of(open_model(name, device=device, task="translation"), pairs)
+            rates |= {f"{name}: {how}": rate for how, rate in found.items()}
+    except (ValueError, OSError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from error
+    if as_json:
+        sys.stdout.write(json.dumps({"pairs": len(pairs), "error_rates": rates}, ensure_ascii=False) + "\n")
+        return
+    sys.stdout.write(f"{len(pairs)} pairs; alignment error rate in percent, lower is better\n")
+    sys.stdout.write("".join(f"{100 * rate:6.1f}  {name}\n" for name, rate in rates.items()))
 
 
 def _table(result: dict[str, Any]) -> str:

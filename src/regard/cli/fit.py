@@ -32,16 +32,19 @@ def fit(
         typer.Option(
             "--width",
             "-w",
-            help="w = 1/bandwidth: a number, one per feature (a,b,…), or learn (leave-one-out)",
+            help="w, the inverse bandwidth: a number, one per feature (a,b,…), or learn (leave-one-out)",
         ),
     ] = "learn",
+    bandwidth: Annotated[
+        str | None, typer.Option("--bandwidth", "-b", help="instead of --width: the bandwidth, a number or one per feature (a,b,…)")
+    ] = None,
     kernel: Annotated[str, typer.Option("--kernel", "-k", help="gaussian, box, epanechnikov or triangular")] = "gaussian",
     per_dimension: Annotated[
         bool | None,
         typer.Option("--per-dimension/--one-width", help="one width per feature (default with several), or one for all"),
     ] = None,
     held_out: Annotated[float, typer.Option("--held-out", help="the share of rows held out for testing", min=0.01, max=0.9)] = 0.25,
-    seed: Annotated[int, typer.Option("--seed", help="seed of the random split")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the random split", min=0, max=2**32 - 1)] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="save a figure of the fit: .svg, .png or .pdf")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
 ) -> None:
@@ -56,18 +59,20 @@ def fit(
 
             figure_file(out)  # an unknown file type must fail before the fit, not after it
         names, X, y = read_table(data, target, None if features is None else [name.strip() for name in features.split(",")])
+        given_width = _width(width, len(names)) if bandwidth is None else _inverse(bandwidth, width, len(names))
         width_per_feature = len(names) > 1 if per_dimension is None else per_dimension
-        result, model, split = _measure(X, y, _width(width, len(names)), kernel, width_per_feature, held_out, seed)
+        result, model, split = _measure(X, y, given_width, kernel, width_per_feature, held_out, seed)
         if out is not None:
             _draw(model, split, names, target, out)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     widths = model.width_ if isinstance(model.width_, float) else dict(zip(names, map(float, model.width_), strict=True))
-    report = {"rows": len(y), "features": names, "target": target, "kernel": kernel, "width": widths, **result}
+    bandwidths = model.bandwidth_ if isinstance(model.bandwidth_, float) else dict(zip(names, map(float, model.bandwidth_), strict=True))
+    report = {"rows": len(y), "features": names, "target": target, "kernel": kernel, "width": widths, "bandwidth": bandwidths, **result}
     if as_json:
         sys.stdout.write(json.dumps(report | {"picture": None if out is None else str(out)}, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(_report_text(report, learned=width == "learn", out=out))
+        sys.stdout.write(_report_text(report, learned=width == "learn" and bandwidth is None, out=out))
 
 
 def read_table(path: Path, target: str, features: list[str] | None = None) -> tuple[list[str], Any, Any]:
@@ -126,6 +131,19 @@ def _width(text: str, count: int) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
+def _inverse(bandwidth: str, width: str, count: int) -> Any:
+    """The width of --bandwidth; --width must then be left out."""
+    if width != "learn":
+        raise ValueError("give --width or --bandwidth, not both (width = 1/bandwidth)")
+    try:
+        numbers = [float(part) for part in bandwidth.split(",")]
+    except ValueError:
+        numbers = [0.0]
+    if len(numbers) not in (1, count) or not all(number > 0 for number in numbers):
+        raise ValueError(f"--bandwidth is {bandwidth!r}; expected a number > 0, or {count} of them separated by commas")
+    return 1 / numbers[0] if len(numbers) == 1 else [1 / number for number in numbers]
+
+
 def _measure(
     X: Any, y: Any, width: Any, kernel: Any, per_dimension: bool, held_out: float, seed: int
 ) -> tuple[dict[str, Any], NadarayaWatson, Any]:
@@ -156,11 +174,19 @@ def _report_text(report: dict[str, Any], *, learned: bool, out: Path | None) -> 
     counts = f"{rows:,} rows fitted, {report['held_out']:,} held out"
     lines = [f"{report['target']} from {', '.join(report['features'])}: {report['kernel']} kernel, {counts}", ""]
     lines += [f"  {name:<18} R² {score:7.4f}" for name, score in report["r2"].items()]
-    widths = report["width"]
-    width_text = f"{widths:.4g}" if isinstance(widths, float) else ", ".join(f"{name} {w:.4g}" for name, w in widths.items())
-    lines += ["", f"  width {width_text}" + (" (learned, leave-one-out)" if learned else "")]
+    learned_text = " (learned, leave-one-out)" if learned else ""
+    lines += [
+        "",
+        f"  w {_numbers(report['width'])}, the inverse bandwidth{learned_text}",
+        f"  bandwidth 1/w {_numbers(report['bandwidth'])}",
+    ]
     lines += [] if out is None else [f"  figure {out}"]
     return "\n".join(lines) + "\n"
+
+
+def _numbers(value: float | dict[str, float]) -> str:
+    """One number, or one per feature with its name."""
+    return f"{value:.4g}" if isinstance(value, float) else ", ".join(f"{name} {number:.4g}" for name, number in value.items())
 
 
 def _draw(model: NadarayaWatson, split: Any, names: list[str], target: str, out: Path) -> None:

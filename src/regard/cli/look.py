@@ -30,7 +30,7 @@ def look(
         typer.Option("--out", "-o", help="write a report: .html .svg .png .pdf .json .safetensors; may be repeated"),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", help="the target text for a translator (default: its own translation)")] = None,
-    tokens: Annotated[int | None, typer.Option("--tokens", help="read at most this many tokens", min=1)] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", help="read at most this many tokens", min=1, max=10**9)] = None,
     kernel: Annotated[
         str,
         typer.Option("--kernel", help="auto: attention runs on regard's kernels; own: on the model's"),

@@ -49,7 +49,9 @@ _Bandwidth = Annotated[float | None, typer.Option(min=0, help="memory bandwidth 
 _Ranks = Annotated[int, typer.Option(min=1, help="predict time, traffic and memory with each sequence split over this many processes")]
 _Link = Annotated[float | None, typer.Option(min=0, help="with --ranks: what a process can send, in GB/s")]
 _Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are sharded too")]
-_Roofline = Annotated[bool, typer.Option(help="bound the run time by this machine's speed, measured now (1 s)")]
+_Roofline = Annotated[
+    bool | None, typer.Option("--roofline/--no-roofline", help="bound the run time by this machine's speed, measured now (a few seconds)")
+]
 
 
 @app.command()
@@ -70,7 +72,7 @@ def show(
     picture: _Picture = None,
     peak_tflops: _Tflops = None,
     bandwidth: _Bandwidth = None,
-    roofline: _Roofline = True,
+    roofline: _Roofline = None,
     ranks: _Ranks = 1,
     link: _Link = None,
     fsdp: _Fsdp = False,
@@ -93,7 +95,7 @@ def show(
             master=master,
         )
         architecture, stored = find(name)
-        costs = plan(architecture, work, machine=_machine(work, peak_tflops, bandwidth, roofline))
+        costs = plan(architecture, work, machine=_machine(work, peak_tflops, bandwidth, ranks > 1 if roofline is None else roofline))
         spreads = _spreads(costs, ranks, link, fsdp)
     except ConfigError as error:
         _fail(str(error))
@@ -146,6 +148,12 @@ def _print(costs: Costs, spreads: list[Spread], stored: StoredWeights | None, ex
             tables.show_stored(costs, stored, console)
     else:
         tables.show(costs, console, stored)
+        if costs.machine is None:
+            console.print(
+                "run time: add --roofline for this machine, --peak-tflops and --bandwidth for another",
+                style="dim",
+                soft_wrap=True,
+            )
     if spreads:
         tables.show_ranks(costs, spreads, console, explain=explain)
 
@@ -241,10 +249,14 @@ def list_presets(as_json: _Json = False) -> None:
 
 
 def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roofline: bool) -> Machine | None:
-    from regard.cost import ConfigError, Machine, this_machine
+    from regard.cost import ConfigError, Machine
 
     if tflops is None and bandwidth is None:
-        return this_machine(work.dtype) if roofline else None
+        if not roofline:
+            return None
+        from regard.cost import this_machine  # imports torch
+
+        return this_machine(work.dtype)
     if not tflops or not bandwidth:
         raise ConfigError("a roofline of your own needs both --peak-tflops and --bandwidth (GB/s), each more than 0")
     return Machine("given", tflops * 1e12, bandwidth * 1e9)

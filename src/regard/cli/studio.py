@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -16,16 +17,27 @@ def studio(
         list[Path] | None,
         typer.Option("--model", "-m", help="also open this run's folder, Hugging Face folder or .gguf file; may be repeated"),
     ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="watch this run of `regard train translation` on the page Train, while it trains or afterwards"),
+    ] = None,
 ) -> None:
-    """Open a local web page to translate, inspect models, compute attention step by step, fit curves and count costs.
+    """Open a local web page to translate, inspect models, compute attention step by step, write, train, fit curves and count costs.
 
-    It is reachable from this machine only and needs no network.
+    It is reachable from this machine only and needs no network. Over SSH it
+    prints the command that makes it reachable from your own machine.
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise typer.BadParameter("the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
     from ..studio.serving import serve
 
+    page = ""
+    if run is not None:
+        folder = run.resolve()
+        if not (folder / "run.json").is_file():
+            raise typer.BadParameter(f"{run} is not a run (it has no run.json); give the `out` folder of a training", param_hint="--run")
+        os.environ["REGARD_RUNS"], page = str(folder.parent), f"#train?run=runs/{folder.name}"
     try:
-        serve(model or (), port=port, open_page=open_page, report=typer.echo)
+        serve(model or (), port=port, open_page=open_page, report=typer.echo, page=page)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

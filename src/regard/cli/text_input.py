@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..files import MAX_STREAM_BYTES
 from ..text.pairs import decode_lines, read_lines
 
 
@@ -41,4 +42,7 @@ def check_utf8(text: str) -> str:
 def _read_stdin() -> bytes:
     if sys.stdin.isatty():
         sys.stderr.write("reading from the keyboard, one text per line; end with Ctrl-D\n")
-    return sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
+    if len(data) > MAX_STREAM_BYTES:
+        raise ValueError(f"standard input has more than {MAX_STREAM_BYTES:,} bytes, the most that is read of it; give a file")
+    return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..training.loop.trainer import Progress
+
+LINE_SECONDS = 30  # between two lines of progress, where there is no terminal
 
 
 def train(
@@ -27,7 +30,7 @@ def train(
         ),
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="print a TOML file with every setting explained, and exit")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="print only the result, no progress bar and no samples")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="print only the result, no progress and no samples")] = False,
     context_parallel: Annotated[
         int, typer.Option(min=1, help="split each sequence over this many processes (lm, mlm), under torchrun")
     ] = 1,
@@ -40,6 +43,7 @@ def train(
     try:
         from ..training.config_from_data import config_for
         from ..training.runs import train as run
+        from ..zoo import locate, names
     except ImportError as error:
         raise typer.BadParameter(f'{error}; training needs: pip install "regard[train]"') from error
 
@@ -58,13 +62,13 @@ def train(
         )
     try:
         if config.suffix.lower() != ".toml":
-            config = config_for(task, config, Path())
+            config = config_for(task, config, Path(), names())
             console.print(f"settings in {config}; edit it and run again to train another model", soft_wrap=True)
     except (ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
     display = None if quiet else _ProgressDisplay(console)
     try:
-        state, folder = run(task, config, watch=display, context_parallel=context_parallel, fully_sharded=fsdp)
+        state, folder = run(task, config, watch=display, context_parallel=context_parallel, fully_sharded=fsdp, locate=locate)
     except (ValueError, ImportError) as error:
         raise typer.BadParameter(str(error)) from error
     finally:
@@ -76,10 +80,15 @@ def train(
     else:
         console.print(f"stopped at step {state.step:,}, saved; run the same command to resume", soft_wrap=True)
     console.print(str(folder), soft_wrap=True)
+    if state.signal:
+        raise typer.Exit(128 + state.signal)
 
 
 class _ProgressDisplay:
-    """A progress bar with loss, tokens per second and time left; scores and samples are printed above it."""
+    """A progress bar with loss, tokens per second and time left; scores and samples are printed above it.
+
+    Where the output is not a terminal, a line of the same numbers is printed at the first step and then about every half minute.
+    """
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -97,6 +106,7 @@ class _ProgressDisplay:
         self.bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task = self.bar.add_task("", total=None, epoch=0, loss=float("nan"), speed=0.0, left="?")
         self.loss: float | None = None
+        self.next_line = 0.0  # when the next line is due, if there is no bar
         self.bar.start()
 
     def __call__(self, progress: Progress) -> None:
@@ -117,6 +127,14 @@ class _ProgressDisplay:
             speed=progress.tokens_per_second,
             left=_duration(progress.seconds_left),
         )
+        if not self.console.is_terminal and time.monotonic() >= self.next_line:
+            self.next_line = time.monotonic() + LINE_SECONDS
+            self.console.print(
+                f"step {progress.step:,} of {progress.total:,}  epoch {progress.epoch}  loss {self.loss:.3f}  "
+                f"{progress.tokens_per_second:,.0f} tokens/s  {_duration(progress.seconds_left)} left",
+                markup=False,
+                soft_wrap=True,
+            )
 
     def close(self) -> None:
         self.bar.stop()

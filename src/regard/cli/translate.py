@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,10 +28,10 @@ def translate(
     ] = None,
     language: Annotated[str | None, typer.Option("--from", help="the source language: zh or de (default: by script)")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="translate the lines of a file", exists=True, dir_okay=False)] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", min=1)] = None,
-    n_best: Annotated[int, typer.Option("--n-best", help="how many candidate translations to print for each text", min=1)] = 1,
-    temperature: Annotated[float | None, typer.Option("--temperature", help="sample instead of searching", min=0.0)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output")] = None,
+    beam: Annotated[int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", min=1, max=1000)] = None,
+    n_best: Annotated[int, typer.Option("--n-best", help="how many candidate translations to print for each text", min=1, max=1000)] = 1,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="sample instead of searching", min=0.0, max=1e6)] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=2**63 - 1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text, with its alignment")] = False,
     alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment below each translation")] = True,
     html: Annotated[Path | None, typer.Option("--html", help="also write the alignment as an interactive page (one text only)")] = None,
@@ -39,19 +40,24 @@ def translate(
     """Translate texts, and show the attention weights between target words and source words.
 
     Without --model and --from the script of a text decides: Chinese characters
-    go to the best installed Chinese model, Latin letters to the German one
-    (whatever the language: use --from or --model for others).
+    go to the best installed Chinese model, Latin letters to the German one,
+    with a warning if the text does not look like German.
 
     A text longer than the model was trained on is translated sentence by
     sentence, without an alignment. A file or standard input gives one output
     line per input line.
     """
+    for word in text or ():
+        if os.path.isfile(word):
+            raise typer.BadParameter(f"{word!r} is a file; to translate its lines: regard translate -f {word}", param_hint="TEXT")
     if text and file:
         raise typer.BadParameter("give texts or --file, not both")
     if model is not None and language is not None:
         raise typer.BadParameter("--model already decides the source language; leave --from out", param_hint="--from")
     if html and (file or not text or len(text) != 1):
         raise typer.BadParameter("a page shows one translation; give exactly one text as an argument", param_hint="--html")
+    if html and html.suffix.lower() != ".html":
+        raise typer.BadParameter(f"{html.name} is a page; give a name that ends in .html", param_hint="--html")
     import torch
 
     from ..zoo import open as open_model
@@ -69,18 +75,22 @@ def translate(
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     options = {"width": beam, "n_best": n_best, "temperature": temperature, "generator": generator}
     options["align"] = as_json or html is not None or (alignment and not batch)
+    drawn = False
     for chunk in _chunks(jobs, 256):
         for job, candidates in zip(chunk, _translated(chunk, opened, refused, options), strict=True):
             if as_json:
                 name = job.entry.name if job.entry else None
-                sys.stdout.write(json.dumps({"source": job.text, "model": name, **_to_json(candidates)}, ensure_ascii=False) + "\n")
+                row = {"source": job.text, "model": name, "translations": [candidate.to_dict() for candidate in candidates]}
+                sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
             elif batch:
                 sys.stdout.write("\n".join(c.text for c in candidates) + "\n")
             else:
-                _print_candidates(candidates, n_best)
+                drawn |= _print_candidates(candidates, n_best)
             if html:
                 _write_page(candidates[0], html)
         sys.stdout.flush()
+    if drawn:
+        _print_legend()
     if len(refused) == sum(bool(job.text.strip()) for job in jobs):
         raise typer.Exit(1)
 
@@ -121,7 +131,7 @@ def _jobs(lines: list[str], model: str | None, language: str | None, batch: bool
 
 def _check_vocabulary(jobs: list[_Job], opened: dict[Path, Translations], batch: bool) -> set[int]:
     """Warn about texts a model cannot read well; return the numbers of those that are mostly unknown (an error unless `batch`)."""
-    from ..zoo.language import NAMES, foreign
+    from ..zoo.language import NAMES, mismatch
 
     refused = set()
     for job in jobs:
@@ -143,11 +153,33 @@ def _check_vocabulary(jobs: list[_Job], opened: dict[Path, Translations], batch:
             refused.add(job.number)
         elif unknown:
             _warn(f"{location}not in the model's vocabulary, read as unknown: {unknown_list}")
-        elif languages and foreign(job.text, languages[0]):
-            _warn(f"{location}{reads}, but the text appears to be in another language: the translation may be nonsense")
-        if job.number not in refused and not model.fits(job.text):
+        if job.number in refused:
+            continue
+        if languages and (difference := mismatch(job.text, languages[0])):
+            _warn(f"{location}{difference}, which {job.entry.name} reads: the translation may be nonsense")
+        if not model.fits(job.text):
             _warn(f"{location}{len(job.text):,} characters do not fit the model's {model.limit} tokens: translated sentence by sentence")
+        if unusual := _unusual(model, job):
+            _warn(f"{location}{unusual}: the translation is probably wrong")
     return refused
+
+
+_RARE = 0.15  # about 3 % of the sentences a shipped translator was trained on have a larger share of rare characters
+
+
+def _unusual(model: Translations, job: _Job) -> str:
+    """Say how a text differs from the sentences the model was tested on: longer, or with rarer words; "" if it does not."""
+    reasons = []
+    tokens = max(len(model.source.encode(part)) for part in model.sentences(job.text))
+    scores = next(iter(job.entry.card.scores.values()), {}) if job.entry and job.entry.card else {}
+    if rows := scores.get("by_length"):
+        usual = rows[-1]["least"]
+        if tokens > 2 * usual:
+            share = 1 - rows[-1]["sentences"] / sum(row["sentences"] for row in rows)
+            reasons.append(f"a sentence has {tokens} tokens, {share:.0%} of those the model was tested on have fewer than {usual}")
+    if len(job.text) > 5 and (rare := model.rare_share(job.text)) > _RARE:
+        reasons.append(f"{rare:.0%} of the text is rare or unknown in the model's training data")
+    return "; ".join(reasons)
 
 
 def _translated(
@@ -159,11 +191,14 @@ def _translated(
     blank = [Translated("", 0.0, 0.0, [], [], None)] * options["n_best"]
     for path, consecutive in groupby(jobs, key=lambda job: None if job.entry is None or job.number in refused else job.entry.path):
         group = list(consecutive)
-        yield from [blank] * len(group) if path is None else opened[path].translate_long([job.text for job in group], **options)
+        if path is None:
+            yield from [blank] * len(group)
+        else:
+            yield from ([best, *best.others] for best in opened[path].translate([job.text for job in group], **options))
 
 
-def _print_candidates(candidates: list[Translated], n_best: int) -> None:
-    """Print the translations, each with its alignment where there is one."""
+def _print_candidates(candidates: list[Translated], n_best: int) -> bool:
+    """Print the translations, each with its alignment where there is one; return whether there was any."""
     from ..terminal import Pen
 
     pen = Pen.detect()
@@ -171,32 +206,23 @@ def _print_candidates(candidates: list[Translated], n_best: int) -> None:
         sys.stdout.write(candidate.text + (f"  ({candidate.score:.3f})" if n_best > 1 else "") + "\n")
         if picture := candidate.picture(colour=pen.colour, dark=pen.dark):
             sys.stdout.write("".join(f"  {line}\n" for line in picture.splitlines()))
+    return any(candidate.alignment is not None for candidate in candidates)
+
+
+def _print_legend() -> None:
+    """Print how to read the alignments."""
+    from ..terminal import Pen
+
+    pen = Pen.detect()
+    sys.stdout.write(pen.quiet(f"  weight {pen.legend()}; down: translation, across: source") + "\n")
 
 
 def _write_page(candidate: Translated, path: Path) -> None:
     """Write the alignment of a translation as an interactive page."""
-    from ..files import write_text
-    from ..sight.views.alignment import alignment_html
-
-    if candidate.alignment is None:
-        raise typer.BadParameter("there is no alignment to draw: the model has no attention, or the text is long", param_hint="--html")
-    write_text(path, alignment_html(candidate.alignment, candidate.target_words, candidate.source_words, title=candidate.text))
-
-
-def _to_json(candidates: list[Translated]) -> dict[str, Any]:
-    return {
-        "translations": [
-            {
-                "text": c.text,
-                "score": c.score,
-                "log_prob": c.log_prob,
-                "source_words": c.source_words,
-                "target_words": c.target_words,
-                "alignment": None if c.alignment is None else [[round(w, 6) for w in row] for row in c.alignment.tolist()],
-            }
-            for c in candidates
-        ],
-    }
+    try:
+        candidate.save(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--html") from error
 
 
 def _chunks(jobs: list[_Job], size: int) -> Iterator[list[_Job]]:

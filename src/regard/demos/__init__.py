@@ -22,6 +22,7 @@ DEMOS: dict[str, str] = {
     "heads": "several heads in parallel; two projections in a row equal one",
     "self_attention_vs": "self-attention compared with a convolution, an RNN and a fully connected layer",
     "causal_mask": "later words cannot influence earlier ones, and rows still sum to 1",
+    "last_vector": "a prediction after every prefix from one pass; the last vector alone decides the next token",
     "value_map": "a head's value map is Value↑ · Value↓, and its output is added to the embedding: E + ΔE",
     "long_context": "long inputs: which methods are exact, and the measured error of the others",
 }
@@ -34,7 +35,8 @@ def run_demo(name: str, argv: Sequence[str] | None = None) -> None:
     Traceback (most recent call last):
     ...
     ValueError: there is no demonstration 'nothing'; choose from fluffy, learned_head, lookup, why_sqrt_d, additive_vs_dot, \
-factored_bilinear, column_form, key_value, two_queries, hard_attention, heads, self_attention_vs, causal_mask, value_map, long_context
+factored_bilinear, column_form, key_value, two_queries, hard_attention, heads, self_attention_vs, causal_mask, last_vector, \
+value_map, long_context
     """
     if name not in DEMOS:
         raise ValueError(f"there is no demonstration {name!r}; choose from {', '.join(DEMOS)}")
