@@ -13,7 +13,25 @@ from pathlib import Path
 
 from timing import RESULTS, Row, machine, markdown
 
-NAMES = ("limits", "dense", "window", "documents", "short", "additive", "regression", "readings", "decode", "bfloat16")
+NAMES = (
+    "limits",
+    "dense",
+    "window",
+    "documents",
+    "short",
+    "additive",
+    "regression",
+    "readings",
+    "decode",
+    "bfloat16",
+    "startup",
+    "biases",
+    "choices",
+    "half",
+    "hugging_face",
+    "training",
+    "sentences",
+)
 
 
 def main() -> None:

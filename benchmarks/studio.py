@@ -36,13 +36,17 @@ class Tally:
     lost: Counter[str] = field(default_factory=Counter)
 
 
+TOKEN = ""  # of the server under test, from the line it prints
+
+
 def ask(port: int, path: str, body: dict[str, object] | None, timeout: float = 120.0) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
     try:
         if body is None:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=headers)
         else:
-            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            connection.request("POST", path, json.dumps(body), {**headers, "Content-Type": "application/json"})
         answer = connection.getresponse()
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
     finally:
@@ -100,8 +104,11 @@ def main() -> None:
         str(given.port),
         *(x for m in given.model for x in ("--model", m)),
     ]
-    server = subprocess.Popen(command)
+    global TOKEN
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
+        assert server.stdout is not None
+        TOKEN = server.stdout.readline().split()[4].partition("token=")[2]
         jobs = wait_until_warm(given.port)
         load, kinds = os.getloadavg()[0], ", ".join(name for name, _, _ in jobs)
         print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {load:.1f} before; {kinds}")

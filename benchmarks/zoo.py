@@ -42,7 +42,7 @@ def work() -> Table:
         opened = regard.zoo.open(entry.name)
         if entry.card.task == "translation":
             for text in SENTENCES[entry.card.languages[0]]:
-                times = alternate({"beam": lambda opened=opened, text=text: opened.translate([text], align=True)})
+                times = alternate({"beam": lambda opened=opened, text=text: opened.candidates([text], align=True)})
                 table.add(Row(f"{entry.name}: {text}", "limit", times["beam"], ANSWER, 1.0, at_most=True))
         elif entry.card.task == "lm":
             times = alternate({"written": lambda opened=opened: opened.generate("ROMEO:", max_new=50, seed=0)})
