@@ -109,7 +109,7 @@ def make(seed: int, *, dtype: torch.dtype | None = None, small: bool = False, pl
     """Problem number ``seed``. ``plain`` ones are what torch's SDPA can do: scaled dot, softmax, no mask or a causal one."""
     r = random.Random(seed)
     g = torch.Generator().manual_seed(seed)
-    dtype = dtype or r.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])
+    dtype = dtype or r.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16])
     top = 9 if small else r.choice([5, 40, 40, 150])
     B, k, group = r.randint(1, 3), r.randint(1, 3), r.choice([1, 1, 2, 3])
     h = k * group

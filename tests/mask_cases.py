@@ -90,7 +90,11 @@ def symbolic(draw: st.DrawFn, B: int, h: int, L: int, S: int) -> tuple[Mask, Rul
 
 @st.composite
 def stored(draw: st.DrawFn, B: int, h: int, L: int, S: int) -> tuple[Mask, Rule]:
-    kind = draw(st.sampled_from(["keep", "documents", "flat documents", "cross", "dense", "dense 2-D", "dense 3-D", "blocks", "spans"]))
+    kind = draw(
+        st.sampled_from(
+            ["keep", "documents", "flat documents", "cross", "dense", "dense 2-D", "dense 3-D", "one row", "one column", "blocks", "spans"]
+        )
+    )
     if kind == "keep":
         keep = bools(draw, B, S)
         return padding(keep), lambda b, k, i, j: bool(keep[b, j])
@@ -109,8 +113,14 @@ def stored(draw: st.DrawFn, B: int, h: int, L: int, S: int) -> tuple[Mask, Rule]
         flat = bools(draw, L, S)
         return dense(flat), lambda b, k, i, j: bool(flat[i, j])
     if kind == "dense 3-D":
-        cube = bools(draw, B, L, S)
-        return dense(cube), lambda b, k, i, j: bool(cube[b, i, j])
+        cube = bools(draw, h, L, S)
+        return dense(cube), lambda b, k, i, j: bool(cube[k, i, j])
+    if kind == "one row":
+        row = bools(draw, B, 1, 1, S)
+        return dense(row), lambda b, k, i, j: bool(row[b, 0, 0, j])
+    if kind == "one column":
+        column = bools(draw, L, 1)
+        return dense(column), lambda b, k, i, j: bool(column[i, 0])
     if kind == "blocks":
         size = draw(st.integers(1, 4))
         layout = bools(draw, h, -(-L // size), -(-S // size))

@@ -53,6 +53,7 @@ def use_wheel(folder: Path) -> list[str | None]:
     assert "regard/attention.py" in names
     assert "regard/py.typed" in names
     assert listed == set(names)
+    assert not [name for name in names if name.startswith("regard/zoo/") and name.count("/") > 2], "models belong to regard-models"
     assert not [name for name in names if "_native" in name.rsplit("/", 1)[-1] and name.endswith((".so", ".pyd"))]
     # -S keeps the editable install's import hook away; the site-packages are added by hand.
     packages = next(p for p in sys.path if p.endswith("site-packages"))

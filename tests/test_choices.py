@@ -103,3 +103,87 @@ def test_reinforce_gradient_is_the_true_one_on_average() -> None:
 def test_temperature_must_be_positive(temperature: float) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         regard.Softmax(temperature=temperature)
+
+
+def bisected(z: torch.Tensor, alpha: torch.Tensor) -> torch.Tensor:
+    """α-entmax by bisection, as in its definition; no gradient."""
+    x = z * (alpha - 1)
+    low, high = x.amax(-1, keepdim=True) - 1, x.amax(-1, keepdim=True)
+    for _ in range(100):
+        middle = (low + high) / 2
+        enough = ((x - middle).clamp(min=0) ** (1 / (alpha - 1))).sum(-1, keepdim=True) >= 1
+        low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)
+    return (x - low).clamp(min=0) ** (1 / (alpha - 1))
+
+
+@pytest.mark.parametrize("alpha", [1.05, 1.3, 1.5, 2.0, 3.0])
+def test_entmax_is_the_root_and_meets_its_named_relatives(alpha: float) -> None:
+    z = torch.randn(4, 30, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
+    p = regard.Entmax(alpha)(z)
+    torch.testing.assert_close(p, bisected(z, torch.tensor(alpha, dtype=torch.float64)), rtol=0, atol=1e-12)
+    for other, choice in ((1.5, regard.Entmax15()), (2.0, regard.Sparsemax())):
+        if alpha == other:
+            torch.testing.assert_close(p, choice(z), rtol=0, atol=1e-12)
+
+
+def test_entmax_agrees_with_entmax_bisect_and_its_gradient_in_alpha() -> None:
+    entmax = pytest.importorskip("entmax", reason="pip install entmax to compare with entmax_bisect")
+    z = torch.randn(2, 3, 5, 40, dtype=torch.float64, requires_grad=True)
+    alpha = torch.tensor([1.2, 1.5, 2.5], dtype=torch.float64, requires_grad=True)
+    theirs = entmax.entmax_bisect(z, alpha.view(1, 3, 1, 1).expand(2, 3, 5, 1), dim=-1, n_iter=100)
+    weight = torch.randn_like(theirs)
+    ours = regard.Entmax(alpha)(z)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    torch.testing.assert_close(*(torch.autograd.grad((y * weight).sum(), (z, alpha)) for y in (ours, theirs)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_the_gradient_of_alpha_in_every_kernel(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.kernels.tiles import Tiles
+
+    monkeypatch.setattr(Tiles.__init__, "__defaults__", (200,))  # several tiles a row
+    q, k, v = (torch.randn(1, 2, 9, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    alpha = torch.full(shape, 1.4, dtype=torch.float64, requires_grad=True)
+
+    def work(kernel: str) -> list[torch.Tensor]:
+        out = regard.attend(q, k, v, choice=regard.Entmax(alpha), mask=regard.causal(), kernel=kernel)
+        return [out, *torch.autograd.grad(out.sin().sum(), (q, k, v, alpha))]
+
+    torch.testing.assert_close(work("streamed"), work("reference"), rtol=1e-9, atol=1e-9)
+    inputs = [x[:, :, :4].detach().requires_grad_() for x in (q, k, v)]
+    small = lambda q, k, v, alpha: regard.attend(q, k, v, choice=regard.Entmax(alpha))  # noqa: E731
+    assert torch.autograd.gradcheck(small, (*inputs, alpha))
+    assert torch.autograd.gradgradcheck(small, (*inputs, alpha), atol=1e-4)
+    assert regard.explain(q, k, v, choice=regard.Entmax(alpha)).kernel == "streamed"
+
+
+def test_entmax_trains_one_alpha_per_head_of_a_layer() -> None:
+    layer = regard.MultiHeadAttention(16, 4, choice=regard.Entmax(torch.nn.Parameter(torch.full((4,), 1.5))))
+    assert layer.parameter_table()["choice"] == 4
+    layer(torch.randn(2, 6, 16)).square().sum().backward()
+    assert layer.choice.alpha.grad is not None
+    assert bool(layer.choice.alpha.grad.any())
+
+
+def test_top_k_by_hand_and_with_equal_scores() -> None:
+    z = torch.tensor([[0.0, math.log(3.0), -1.0, -2.0]])
+    torch.testing.assert_close(regard.TopKSoftmax(2)(z), torch.tensor([[0.25, 0.75, 0.0, 0.0]]))
+    torch.testing.assert_close(regard.TopKSoftmax(9)(z), z.softmax(-1))
+    torch.testing.assert_close(regard.TopKSoftmax(2)(torch.zeros(1, 4)), torch.full((1, 4), 0.25))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: regard.Entmax(1.0), r"alpha is 1.0; entmax needs alpha > 1"),
+        (lambda: regard.Entmax(torch.ones(2, 2)), r"alpha is torch.float32 of shape \(2, 2\)"),
+        (lambda: regard.TopKSoftmax(0), r"k is 0; expected how many keys"),
+        (
+            lambda: regard.attend(*[torch.zeros(1, 2, 3, 4)] * 3, choice=regard.Entmax(torch.full((3,), 1.5))),
+            r"3 learned numbers but there are 2 heads",
+        ),
+    ],
+)
+def test_choices_that_cannot_be_made(build: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build()  # type: ignore[operator]

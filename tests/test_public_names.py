@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import pydoc
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import regard
 
@@ -18,6 +23,7 @@ NAMES = [
     "Choice",
     "Distance",
     "Dot",
+    "Entmax",
     "Entmax15",
     "Entropy",
     "Gaussian",
@@ -40,6 +46,7 @@ NAMES = [
     "Softmax",
     "Sparsemax",
     "TopK",
+    "TopKSoftmax",
     "ValueNorm",
     "attend",
     "block_sparse",
@@ -57,10 +64,13 @@ NAMES = [
     "global_tokens",
     "label_heads",
     "observe",
+    "open",
     "padding",
     "per_head",
     "prefix",
     "reinforce",
+    "replace",
+    "rule",
     "watch",
     "window",
 ]
@@ -87,10 +97,40 @@ def test_names() -> None:
     assert all(hasattr(regard, name) for name in NAMES)
 
 
+def test_names_are_visible_before_they_are_imported() -> None:
+    code = "import sys, regard; print('torch' in sys.modules, *dir(regard))"
+    torch_is_loaded, *names = run(code)
+    assert torch_is_loaded == "False"
+    assert set(NAMES) | {"cost", "models", "zoo", "masks", "__version__"} <= set(names)
+
+
+def test_type_checkers_see_the_names_that_are_imported_on_first_use() -> None:
+    """mypy reads the imports under TYPE_CHECKING; Python reads `_MODULES`."""
+    tree = ast.parse(Path(regard.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    declared = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) and node.module for alias in node.names}
+    assert declared == regard._MODULES
+    assert sorted(declared) == NAMES
+
+
+def test_help_lists_the_names() -> None:
+    text = pydoc.plain(pydoc.render_doc(regard))
+    assert [name for name in NAMES if name not in text] == []
+    assert "attend(" in text
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'atend'"):
+        regard.atend  # noqa: B018
+
+
+def run(code: str) -> list[str]:
+    """The words that a program prints in a new process."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
 def test_import_pulls_nothing_optional_nor_the_compiler() -> None:
-    code = "import sys, torch; before = set(sys.modules); import regard; print('\\n'.join(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
+    loaded = run("import sys, torch; before = set(sys.modules); from regard import *; print('\\n'.join(set(sys.modules) - before))")
     assert "regard.attention" in loaded
     assert not [name for name in loaded if name.split(".")[0] in OPTIONAL]
     assert not [name for name in loaded if name.startswith(("torch._dynamo", "torch._inductor"))]

@@ -80,7 +80,7 @@ def resumed(name: str, folder: Path) -> dict[str, Any]:
     regard("train", RUNS[name].task, folder / f"{name}.toml", "--quiet")
     lines = [json.loads(line) for line in (folder / name / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     # What the model writes in its samples is shown by `asked`; the clock is of no interest.
-    events = [{key: value for key, value in line.items() if key not in ("time", "samples")} for line in lines]
+    events = [{key: value for key, value in line.items() if key not in ("time", "samples", "crc32")} for line in lines]
     files = sorted(str(path.relative_to(folder / name)) for path in (folder / name).rglob("*") if path.is_file())
     return {"events": events, "files": files, "best": noted(folder / name / "best.safetensors")}
 
@@ -114,7 +114,7 @@ def asked(name: str, path: Path, model: str | Path | None = None) -> dict[str, A
         score["signature"] = score["signature"].partition("|version:")[0]  # of sacrebleu as installed
     opened = None if run.task == "reader" else zoo.open(model)
     if run.task == "translation":
-        best = opened.translate([run.text], width=3, n_best=2, align=True)[0]
+        best = opened.candidates([run.text], width=3, n_best=2, align=True)[0]
         results["python"] = [{"text": b.text, "score": b.score, "alignment": plain(b.alignment)} for b in best]
         results["translate"] = json.loads(regard("translate", run.text, "--model", model, "--n-best", 2, "--json"))["translations"]
     elif run.task == "lm":
@@ -271,11 +271,14 @@ def plain(value: Any) -> Any:
 
 
 def differences(found: Any, wanted: Any, *, rel: float, least: float, at: str = "") -> Iterator[str]:
-    """Where two plain values differ, numbers by more than `rel` of the wanted one and more than `least`."""
+    """Where two plain values differ, numbers by more than `rel` of the wanted one and more than `least`.
+
+    Keys that only `found` has are no difference: a later version may say more.
+    """
     numbers = (int, float)
     if isinstance(wanted, dict) and isinstance(found, dict):
-        for key in sorted(wanted.keys() ^ found.keys()):
-            yield f"{at}.{key}: only {'wanted' if key in wanted else 'found'}"
+        for key in sorted(wanted.keys() - found.keys()):
+            yield f"{at}.{key}: only wanted"
         for key in wanted.keys() & found.keys():
             yield from differences(found[key], wanted[key], rel=rel, least=least, at=f"{at}.{key}")
     elif isinstance(wanted, list) and isinstance(found, list):

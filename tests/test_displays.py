@@ -1,0 +1,180 @@
+"""How results show themselves: a short repr, at most a screen when printed, and well-formed HTML in a notebook."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+import regard
+from regard.html_table import html_table
+from regard.models import Gpt, GptConfig
+from regard.sight.effect import Importance
+from regard.training.log import TrainingLog
+
+LINES = 24  # of a terminal
+LAYERS, HEADS = 30, 9
+
+
+def results():
+    """(name, result) of everything public that a user gets back, for a model of many layers and heads."""
+    torch.manual_seed(0)
+    q = torch.randn(2, 4, 64, 16)
+    yield "plan", regard.explain(q, q, q, mask=regard.causal(), dropout=0.1)
+    yield "attended", regard.observe(q, q, q, readings=[regard.Entropy(), regard.TopK(4)])
+    yield "hard", regard.observe(q, q, q, choice=regard.Argmax())
+    yield "parameter table", regard.MultiHeadAttention(64, heads=8, kv_heads=2).parameter_table()
+    yield "mask", regard.causal() & regard.window(4, 0)
+    model = Gpt(GptConfig(vocabulary=60, d_model=36, heads=HEADS, layers=LAYERS, context=24)).eval()
+    ids = torch.randint(0, 60, (2, 12))
+    with regard.watch(model) as first:
+        model(ids)
+    with regard.watch(model) as second:
+        model(ids.flip(1))
+    labels = regard.label_heads(model, length=8)
+    first.tokens = [[f"t{i}" for i in row] for row in ids.tolist()]
+    yield "sighting", first
+    yield "seen", first.with_labels(labels)[3]
+    yield "kept", first[3].kept
+    yield "head", first.head(3, 5)
+    yield "comparison", first.compare(second)
+    yield "labels", labels
+    with regard.change(model) as block:
+        block.layer(3).head(5).mute()
+        yield "change", block
+        effect = block.effect(ids)
+    yield "effect", effect
+    yield "importance", Importance({(layer, head): effect for layer in range(LAYERS) for head in range(HEADS)})
+    costs = regard.cost.plan("gpt3", machine=regard.cost.Machine("given", 1e14, 1e12))
+    yield "costs", costs
+    yield "training costs", regard.cost.plan("mixtral-8x7b", regard.cost.Workload(mode="train"))
+    yield "quantity", costs.total
+    yield "step", costs.steps["prefill"]
+    yield "architecture", costs.architecture
+    yield "opened", regard.open("shakespeare")
+    yield "entry", regard.zoo.find("reader")
+    yield "card", regard.zoo.find("reader").card
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return dict(results())
+
+
+class Balanced(HTMLParser):
+    """Checks that tags close in the order they opened."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("br", "rect", "path"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("rect", "path"):
+            assert self.open.pop() == tag
+
+
+def test_nothing_prints_more_than_a_screen(shown):
+    for name, result in shown.items():
+        assert len(repr(result).splitlines()) <= LINES, name
+        assert len(str(result).splitlines()) <= LINES, name
+        assert all(len(line) <= 400 for line in str(result).splitlines()), name
+
+
+def test_a_repr_is_short_and_has_no_address(shown):
+    several_lines = {"sighting", "parameter table"}
+    for name, result in shown.items():
+        assert " object at 0x" not in repr(result), name
+        if name not in several_lines:
+            assert len(repr(result)) < 300, name
+            assert "\n" not in repr(result), name
+
+
+def test_html_is_well_formed(shown):
+    with_html = {name: result._repr_html_() for name, result in shown.items() if hasattr(type(result), "_repr_html_")}
+    expected = {"plan", "attended", "hard", "parameter table", "mask", "sighting", "seen", "comparison", "labels", "effect", "importance"}
+    assert expected | {"costs", "training costs"} == set(with_html)
+    for name, html in with_html.items():
+        parser = Balanced()
+        parser.feed(html)
+        assert parser.open == [], name
+    assert "Model" in shown["card"]._repr_markdown_() or "reader" in shown["card"]._repr_markdown_()
+
+
+def test_a_cut_table_says_how_much_is_missing(shown):
+    heads = LAYERS * HEADS
+    for name, how in (("labels", "labels.table()"), ("importance", "importance.table()"), ("comparison", ".to_pandas()")):
+        assert f"{heads - 18:,} more heads" in str(shown[name])
+        assert how in str(shown[name])
+    assert len(shown["labels"].table().splitlines()) == heads + 1
+    assert len(shown["importance"].table().splitlines()) == heads + 1
+    assert "14 more layers" in repr(shown["sighting"])
+
+
+def test_the_strongest_labels_come_first(shown):
+    labels = shown["labels"]
+    first = str(labels).splitlines()[1].split()[0]
+    strongest = max(((pairs[0][1], f"{layer}.{head}") for layer in labels.scores for head, pairs in labels.of(layer).items() if pairs))
+    assert first == strongest[1]
+
+
+def test_table_cells_are_escaped_and_shaded():
+    html = html_table([["a", "<b>"], ["x & y", "1"]], shades=[[None, 0.5]], note="n > 0")
+    assert "&lt;b&gt;" in html
+    assert "x &amp; y" in html
+    assert html.count("background:rgba") == 1
+
+
+def test_a_figure_shows_itself_in_a_notebook(shown):
+    figure = shown["head"].figure()
+    data, size = figure._repr_png_()
+    assert data.startswith(b"\x89PNG")
+    assert size["width"] == figure.get_figwidth() * 120
+    assert shown["head"]._repr_png_()[0].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("view", ["map", "words", "lines"])
+def test_a_head_is_saved_with_its_words_and_its_batch_item(shown, tmp_path, view):
+    head = shown["head"]
+    text = head.save(tmp_path / "head.svg", view, batch=1).read_text(encoding="utf-8")
+    assert "layer 3 · head 5 · batch item 1" in text
+    assert head.sighting.tokens[1][0] in text
+    assert "in short" in head.save(tmp_path / "title.svg", view, title="in short").read_text(encoding="utf-8")
+
+
+def test_a_head_refuses_what_it_cannot_draw(shown, tmp_path):
+    head = shown["head"]
+    with pytest.raises(IndexError, match="batch is 2; the sighting holds 2 batch items"):
+        head.save(tmp_path / "a.svg", batch=2)
+    with pytest.raises(ValueError, match="view is 'cloud'; expected one of 'map'"):
+        head.figure("cloud")
+    with pytest.raises(ValueError, match="a figure is saved as"):
+        head.save(tmp_path / "a.docx")
+    assert "layer 3" in shown["sighting"][3].head(5).save(tmp_path / "no_words.svg").read_text(encoding="utf-8")
+
+
+def test_a_comparison_is_saved(shown, tmp_path):
+    comparison = shown["comparison"]
+    assert comparison.save(tmp_path / "a.svg").stat().st_size > 1000
+    assert comparison.save(tmp_path / "one.png", layer=3, head=5).read_bytes().startswith(b"\x89PNG")
+    rows = json.loads(comparison.save(tmp_path / "a.json").read_text())
+    assert len(rows) == LAYERS * HEADS
+
+
+def test_a_training_log_shows_its_evaluations(tmp_path):
+    lines = [{"event": "step", "step": step, "loss": 5.0 - step / 100, "epoch": 0} for step in range(50, 1001, 50)]
+    lines += [
+        {"event": "evaluation", "step": step, "loss": 4.0, "bleu": step / 50, "rate": 0.1, "time": 1.0} for step in range(50, 1001, 50)
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"event": "st')
+    log = TrainingLog.read(tmp_path)
+    assert log.scores() == ["loss", "bleu"]
+    assert "1,000 steps" in repr(log)
+    assert len(str(log).splitlines()) <= LINES
+    assert log.save(tmp_path / "log.svg").stat().st_size > 1000
+    assert len(log.to_pandas()) == 40
+    with pytest.raises(ValueError, match=r"has no log\.jsonl"):
+        TrainingLog.read(tmp_path / "nothing")
