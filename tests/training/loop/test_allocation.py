@@ -12,10 +12,10 @@ if sys.argv[1] == "keep" and not keep_memory():
     sys.exit(3)
 def step():
     return float(torch.zeros(12_000_000).sum())
-for _ in range(3):
+for _ in range(10):  # glibc's aligned allocation does not always fit into the block just freed, so the heap grows for some steps
     step()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
+for _ in range(30):
     step()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
@@ -29,5 +29,4 @@ def test_no_page_is_asked_for_twice() -> None:
         assert done.returncode == 0, done.stderr
         return int(done.stdout)
 
-    # Here and there a block lands elsewhere and is mapped once more, so the best of three counts.
-    assert min(faults("keep") for _ in range(3)) < faults("give back") / 4
+    assert faults("keep") < faults("give back") / 4

@@ -26,7 +26,8 @@ def write(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None
     """Write tensors and a state (JSON values) to `path` atomically."""
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state)
-    metadata = {"regard": text, "sha256": _digest(contiguous, text)}
+    # One entry, since safetensors writes several in any order: the same content must give the same bytes.
+    metadata = {"regard": f"{text}\n{_digest(contiguous, text)}"}
     write_atomic(path, lambda draft: save_file(contiguous, draft, metadata=metadata))
 
 
@@ -38,8 +39,8 @@ def read(path: Path, *, device: str = "cpu") -> tuple[dict[str, Tensor], dict[st
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (SafetensorError, RuntimeError, UnicodeError, AttributeError, KeyError) as error:
         raise DamagedFile(f"{path}: not a safetensors file, or incomplete ({error})") from error
-    text, checksum = metadata.get("regard", "{}"), metadata.get("sha256")
-    if metadata.keys() - {"regard", "sha256", "format"} or (checksum is not None and checksum != _digest(tensors, text)):
+    text, _, checksum = metadata.get("regard", "{}").partition("\n")
+    if metadata.keys() - {"regard", "format"} or (checksum and checksum != _digest(tensors, text)):
         raise DamagedFile(f"{path} is damaged: its checksum does not fit its content")
     try:
         return tensors, as_object(text, path)
