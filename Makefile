@@ -29,7 +29,7 @@ $(VENV)/bin/python:
 
 # torch is installed first, at its pinned version, so that no other package can pull in another build.
 $(STAMP)/torch: constraints.txt | $(VENV)/bin/python
-	@echo "installing torch (about 200 MB to download) …"
+	@echo "installing torch (200 MB to download as a build for CPUs, several GB where pip finds only the one for CUDA: docs/install.md) …"
 	@$(BIN)/python -m pip install --quiet -c constraints.txt torch numpy
 	@mkdir -p $(STAMP) && touch $@
 
@@ -104,7 +104,7 @@ docs: $(STAMP)/installed
 	@echo "open build/docs/index.html"
 
 # The source archive, the Linux wheels and the wheel of the models, each tried in a clean environment without a compiler; long.
-wheels: $(STAMP)/installed
+wheels: | $(VENV)/bin/python
 	$(BIN)/python packages/wheels.py
 
 # All comparisons with other libraries, measured in the same run; needs an idle machine.

