@@ -1,7 +1,7 @@
 """The build backend (PEP 517): scikit-build-core, with a record of why the compiled kernels are missing where they are.
 
 A machine without a working C++ compiler still installs: the build is tried once with cmake, then again without. The compiler's first error
-is printed, to the terminal too because pip hides a successful build's output, and stored in the package's metadata as `native_build.json`,
+is printed, to the terminal too because pip hides a build's output, and stored in the package's metadata as `native_build.json`,
 where `regard doctor` reads it.
 
 REGARD_NO_NATIVE=1       leave the compiled kernels out
@@ -16,7 +16,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
+import sysconfig
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -61,6 +63,8 @@ def _build(build_with: Callable[[str, Settings], str], folder: str, settings: Se
         _add_record(Path(folder) / name, {"status": "skipped", "error": "REGARD_NO_NATIVE was set when regard was installed"})
         return name
     lines: list[str] = []
+    _allow_any_compiler()
+    _say("regard: compiling the kernels; this takes from one to several minutes …\n")
     try:
         with _copied_output(lines):
             return build_with(folder, settings)
@@ -84,6 +88,13 @@ def first_error(lines: list[str]) -> str | None:
             text = [line.strip(), *(more.strip() for more in lines[place + 1 : place + 4])]
             return " ".join(part for part in text if part)
     return next((line.strip() for line in lines if re.search(r"\berror\b|\*\*\*.*(fail|could not)", line, re.IGNORECASE)), None)
+
+
+def _allow_any_compiler() -> None:
+    """Let cmake look for a compiler where the one that this Python was built with, which scikit-build-core asks for, is missing."""
+    command = (sysconfig.get_config_var("CXX") or "").split()
+    if command and "CXX" not in os.environ and shutil.which(command[0]) is None:
+        os.environ["CXX"] = ""
 
 
 def _enabled(variable: str) -> bool:
@@ -146,11 +157,15 @@ def _add_record(wheel: Path, record: dict[str, str]) -> None:
 
 
 def _warn(error: str) -> None:
-    text = (
+    _say(
         f"\nWARNING: regard's compiled kernels could NOT be built, so it runs on slower ones:\n  {error}\n"
         "Install a C++ compiler (g++ 12, clang++ 14 or newer) and reinstall with pip install --force-reinstall --no-deps --no-cache-dir;\n"
         "REGARD_REQUIRE_NATIVE=1 makes this an error, REGARD_NO_NATIVE=1 leaves them out without a warning.\n\n"
     )
+
+
+def _say(text: str) -> None:
+    """Print a message, and show it on the terminal too: pip hides what a build prints."""
     sys.stderr.write(text)
     sys.stderr.flush()
     if not sys.stderr.isatty():

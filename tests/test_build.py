@@ -40,7 +40,8 @@ def source_tree(folder: Path) -> Path:
 
 def build_wheel(tree: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "-w", str(folder), str(tree)]
-    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
+    inherited = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    return subprocess.run(command, env={**inherited, **environment}, capture_output=True, text=True)
 
 
 def use_wheel(folder: Path) -> list[str | None]:
@@ -65,6 +66,15 @@ def use_wheel(folder: Path) -> list[str | None]:
     answers: list[str | None] = json.loads(last)
     assert f"compiled kernels: {answers[3]}" in printed  # of `regard doctor`
     return answers
+
+
+def path_with(folder: Path, *more: str) -> str:
+    """A PATH with cmake, what it needs, and `more`."""
+    folder.mkdir()
+    for tool in ("cmake", "ninja", "make", "sh", "uname", *more):
+        if path := shutil.which(tool):
+            (folder / tool).symlink_to(path)
+    return str(folder)
 
 
 def test_the_source_archive_holds_what_a_wheel_is_built_from(tmp_path: Path) -> None:
@@ -118,16 +128,25 @@ def test_a_compile_error_is_reported(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is missing: install it")
 def test_no_compiler(tmp_path: Path) -> None:
     """PATH holds cmake and what it needs, but no compiler."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for tool in ("cmake", "ninja", "make", "sh", "uname"):
-        if path := shutil.which(tool):
-            (tools / tool).symlink_to(path)
-    variables = {"PATH": str(tools), "CXX": "", "CC": ""}
-    done = build_wheel(source_tree(tmp_path / "tree"), tmp_path / "wheel", **variables)
+    tools = path_with(tmp_path / "bin")
+    done = build_wheel(source_tree(tmp_path / "tree"), tmp_path / "wheel", PATH=tools)
     assert done.returncode == 0, done.stdout + done.stderr
     missing = use_wheel(tmp_path / "wheel")[3]
     assert missing is not None
     assert missing.startswith("not built: CMake Error")
     assert "CMAKE_CXX_COMPILER" in missing
     assert missing.removeprefix("not built: ") in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("clang++") is None, reason="cmake or clang++ is missing: install it")
+def test_only_clang(tmp_path: Path) -> None:
+    """clang++ is used where the compiler that Python was built with is missing."""
+    tree = source_tree(tmp_path / "tree")
+    for source in (tree / "native").glob("*.cpp"):
+        source.write_text("int broken = no_such_name;\n")
+    tools = path_with(tmp_path / "bin", "clang++", "ld", "ar", "ranlib")
+    done = build_wheel(tree, tmp_path / "wheel", PATH=tools)
+    assert done.returncode == 0, done.stdout + done.stderr
+    missing = use_wheel(tmp_path / "wheel")[3]
+    assert missing is not None
+    assert "use of undeclared identifier 'no_such_name'" in missing  # clang's words
