@@ -6,6 +6,8 @@ STAMP  := .stamps
 SOURCES := $(wildcard native/*.cpp native/*.h)
 NATIVE := $(SOURCES) CMakeLists.txt native/build_backend.py
 WORKERS ?= 2
+# ninja refuses to start under `make -j`, whose job server it sees here but cannot open.
+unexport MAKEFLAGS MFLAGS
 # native/verified is the hash of the C++ sources that passed `make compile`; `make check` compiles again only when it differs.
 SOURCES_HASH := $(shell cat $(sort $(NATIVE)) | sha256sum | cut -c1-64)
 VERIFIED := $(shell cat native/verified 2>/dev/null)
@@ -30,12 +32,13 @@ $(VENV)/bin/python:
 # torch is installed first, at its pinned version, so that no other package can pull in another build.
 $(STAMP)/torch: constraints.txt | $(VENV)/bin/python
 	@echo "installing torch (200 MB to download as a build for CPUs, several GB where pip finds only the one for CUDA: docs/install.md) …"
-	@$(BIN)/python -m pip install --quiet -c constraints.txt torch numpy
+	@# Python compiles a module when it is first imported; compiling all of torch here would take longer than using it.
+	@$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch numpy
 	@mkdir -p $(STAMP) && touch $@
 
 $(STAMP)/runs: pyproject.toml constraints.txt $(NATIVE) $(STAMP)/torch
 	@echo "installing regard and compiling its kernels for this machine (one or two minutes) …"
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text,studio,pictures]" -C cmake.define.REGARD_SETS=best
+	@$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[text,studio,pictures]" -C cmake.define.REGARD_SETS=best
 	@$(SAY_IF_MISSING)
 	@touch $@
 

@@ -146,7 +146,7 @@ def try_on(version: str, torch: str = "", *, source: bool = False) -> None:
         python = environment(Path(folder) / "venv", version, "torch", "numpy", constraints=constraints)
         path = without_compilers(Path(folder) / "bin")
         command = Path(folder) / "venv" / "bin" / "regard"
-        variables = {"PATH": path, "REGARD_HOME": str(Path(folder) / "home"), "CC": "", "CXX": ""}
+        variables = {"PATH": path, "REGARD_HOME": str(Path(folder) / "home")}
         run(python, "-m", "pip", "install", "--quiet", "-c", constraints, library, **variables)
         for words in (("--help",), ("doctor",), ("models",), ("plan", "gpt3")):
             run(command, *words, **variables)
@@ -179,6 +179,8 @@ def main() -> None:
     parser.add_argument("--try", dest="version", choices=TRIED_ON, help="only try what dist/ holds, on this version of Python")
     parser.add_argument("--torch", default="", help="the version of torch to try with (default: that of constraints.txt)")
     arguments = parser.parse_args()
+    for variable in ("CC", "CXX"):  # would name a compiler where there is to be none
+        os.environ.pop(variable, None)
     if arguments.version is None:
         build()
     if not arguments.build:

@@ -241,7 +241,9 @@ class Mask(ABC):
 
     def _cached(self, key: Hashable, build: Callable[[], _T]) -> _T:
         """The result of `build`, computed once; the last eight are kept."""
-        memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
+        memo: dict[Hashable, Any] | None = getattr(self, "_memo", None)  # torch 2.11 cannot compile __dict__.setdefault
+        if memo is None:
+            object.__setattr__(self, "_memo", memo := {})
         if not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack():
             return build()  # under a mode such as FakeTensorMode tensors are of its own kind
         if key in memo:
