@@ -28,7 +28,7 @@ class DamagedFile(ValueError):
     """A file whose content is not what was written."""
 
 
-class FolderInUse(ValueError):
+class FolderInUse(OSError):
     """A folder that another process holds."""
 
 
@@ -75,6 +75,22 @@ def read_bytes(path: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
     if status.st_size > most or len(data) > most:
         raise ValueError(f"{path} has more than {most:,} bytes, the most that is read of such a file")
     return data
+
+
+def read_text(path: str | Path, most: int = MAX_TEXT_BYTES) -> str:
+    """Return the text of a UTF-8 file; anything else is a ValueError that names the file."""
+    try:
+        return read_bytes(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
+
+
+def read_texts(path: str | Path, most: int = MAX_JSON_BYTES) -> list[str]:
+    """Return the JSON list of texts in a file; anything else is a ValueError that names the file."""
+    texts = as_object(f'{{"texts": {read_text(path, most)}}}', path).get("texts")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{path} holds something else than a JSON list of texts")
+    return texts
 
 
 def read_json(path: str | Path, most: int = MAX_JSON_BYTES) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from ..training.tasks import TASKS, Evaluation, find_task
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST_BEAM, Device
 
 
 def evaluate(
@@ -25,7 +26,9 @@ def evaluate(
     ] = None,
     against: Annotated[list[str] | None, typer.Option("--against", help="another translator to compare with; may be repeated")] = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw BLEU by source length: .svg, .png or .pdf")] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1)] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1, max=LARGEST_BEAM)
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write the translations to this file, one per line")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
     device: Device = "cpu",
@@ -45,7 +48,7 @@ def evaluate(
         raise typer.BadParameter(f"--against and --figure compare translators; the task is {task}")
     from ..zoo import locate
 
-    try:
+    with wrong_arguments():
         if figure:
             from ..plotting import figure_file
 
@@ -56,8 +59,6 @@ def evaluate(
             from ..training.curves import draw_by_length
 
             draw_by_length({model: result["by_length"], **{name: other["by_length"] for name, other in others.items()}}, figure)
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     if as_json:
         sys.stdout.write(json.dumps({**result, **({"against": others} if others else {})}, ensure_ascii=False) + "\n")
         return
@@ -71,7 +72,7 @@ def evaluate_alignment(model: str, against: list[str], test: list[Path] | None, 
     from ..training.tasks.translation.alignment_error import evaluate_alignment as rates_of
     from ..zoo import open as open_model
 
-    try:
+    with wrong_arguments():
         pairs = [pair for file in test or (None,) for pair in read_alignments(file)]
         rates = {"baseline: diagonal": error_rate([diagonal(pair) for pair in pairs], pairs)}
         if train is not None:
@@ -80,8 +81,6 @@ def evaluate_alignment(model: str, against: list[str], test: list[Path] | None, 
         for name in (model, *against):
             found = rates_of(open_model(name, device=device, task="translation"), pairs)
             rates |= {f"{name}: {how}": rate for how, rate in found.items()}
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     if as_json:
         sys.stdout.write(json.dumps({"pairs": len(pairs), "error_rates": rates}, ensure_ascii=False) + "\n")
         return

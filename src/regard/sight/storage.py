@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..choices import Softmax
-from ..files import write_atomic, write_text
+from ..files import DamagedFile, as_object, write_atomic, write_text
 from ..kernels.request import Request
 from ..masks import from_spans
 from ..readings import NormWeighted, Profile, Top
@@ -128,17 +128,20 @@ def _store_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str
 
 def load(path: Path) -> Sighting:
     """Load a sighting from a .safetensors file."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata() or {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if metadata.get("format") != FORMAT:
             raise ValueError(f"{path} is not a saved sighting: its format is {metadata.get('format')!r}, expected {FORMAT!r}")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header = json.loads(metadata["sighting"])
-    missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
-    calls = [_restore_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
-    return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, calls)
+        header = as_object(metadata["sighting"], path)
+        missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
+        calls = [_restore_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
+        return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, calls)
+    except (SafetensorError, KeyError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+        raise DamagedFile(f"{path} is not a saved sighting, or is damaged ({type(error).__name__}: {error})") from error
 
 
 def _restore_seen(number: int, header: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:

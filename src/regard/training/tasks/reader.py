@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...files import write_text
+from ...files import read_texts, write_text
 from ...models.reader import Reader, ReaderConfig, Reading, StoryBatch, reader_loss
 from ...text.sentences import split_sentences
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
 from ..loop.settings import Training
 from ..opened import OpenedModel, TokenRows
-from ..runs import build_best, run_config
+from ..runs import build_best, read_run_json, run_config
 from . import Evaluation, Task
 
 
@@ -201,7 +201,7 @@ class StoryReader(OpenedModel):
 
     @staticmethod
     def _words_and_answers(folder: Path) -> tuple[Vocabulary, list[str]]:
-        answers: list[str] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+        answers: list[str] = read_texts(folder / "answers.json")
         return Vocabulary.load(folder / "words.vocabulary.json"), answers
 
     @classmethod
@@ -296,7 +296,7 @@ class StoryReader(OpenedModel):
 
 def evaluate(request: Evaluation) -> dict[str, Any]:
     """Compute `StoryReader.measure` on the stories in the test files; a run of the task "article" is scored on SQuAD-form files."""
-    if json.loads((request.run / "run.json").read_text(encoding="utf-8"))["task"] == "article":
+    if read_run_json(request.run)["task"] == "article":
         from .article.evaluation import evaluate as evaluate_articles
 
         return evaluate_articles(request)
