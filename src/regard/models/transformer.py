@@ -31,10 +31,20 @@ __all__ = ["Transformer", "TransformerConfig", "TransformerMemory", "Transformer
 class TransformerConfig(BlockConfig):
     """Options of an encoder–decoder, added to those of its blocks.
 
-    shared       source and target words have one embedding (the vocabularies must be the same)
-    tied         the output projection shares the weights of the target embedding
-    copy         source words may be copied by a pointer, an attention head on the encoder's output (needs `shared`)
-    align_layer  the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one)
+    source_vocabulary, target_vocabulary: number of tokens of each.
+    encoder_layers, decoder_layers: number of blocks of each.
+    context: the longest text, in tokens, where positions are learned.
+    shared: whether source and target words have one embedding (the vocabularies must be the same).
+    tied: whether the output projection shares the weights of the target embedding.
+    causal: False leaves the decoder without a mask, so that in training it sees the words it has to predict (shows what the mask is for).
+    copy: whether source words may be copied by a pointer, an attention head on the encoder's output (needs `shared`).
+    align_layer: the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one).
+    others: as in :class:`BlockConfig`.
+
+    Raises ValueError for options that contradict one another.
+
+    >>> TransformerConfig(source_vocabulary=20, target_vocabulary=30).decoder_layers
+    3
     """
 
     source_vocabulary: int
@@ -44,6 +54,7 @@ class TransformerConfig(BlockConfig):
     context: int = 512
     shared: bool = False
     tied: bool = True
+    causal: bool = True
     copy: bool = False
     align_layer: int = -2
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "relu"
@@ -122,6 +133,8 @@ class Transformer(nn.Module):
 
     Shapes: source (B, S) int64, lengths (B,), target (B, T) beginning with <s>, to logits (B, T, V).
 
+    config: its sizes and options, a :class:`TransformerConfig`.
+
     >>> model = Transformer(TransformerConfig(source_vocabulary=20, target_vocabulary=30, d_model=16, heads=2)).eval()
     >>> source, lengths = torch.tensor([[4, 5, 6], [7, 8, 0]]), torch.tensor([3, 2])
     >>> model(source, lengths, torch.tensor([[1, 4], [1, 5]])).shape
@@ -186,7 +199,8 @@ class Transformer(nn.Module):
 
     def _decode(self, memory: TransformerMemory, target: Tensor) -> Tensor:
         x = self._embed(target, self.target_tokens, self.target_positions, 0)
-        mask, memory_mask = causal_mask(target.shape[1], self.config.window, cached=False), padding(memory.lengths)
+        mask = causal_mask(target.shape[1], self.config.window, cached=False) if self.config.causal else None
+        memory_mask = padding(memory.lengths)
         for block in self.decoder:
             x = block(x, mask=mask, memory=memory.hidden, memory_mask=memory_mask)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
