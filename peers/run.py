@@ -86,9 +86,9 @@ def pytest_outcomes(folder: Path, files: list[str], plugin: str, regard: bool, s
         sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider", "-W", "ignore", f"--junitxml={report}",
         f"--rootdir={folder}", "-o", "addopts=", *(["-k", select] if select else []), *files,
     ]  # fmt: skip
-    subprocess.run(command, cwd=folder, env=environment(REGARD_PEER=str(int(regard))), capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment(REGARD_PEER=str(int(regard))), capture_output=True, text=True)
     if not report.exists():
-        raise RuntimeError(f"pytest made no report: {' '.join(command)} in {folder}")
+        raise RuntimeError(f"pytest made no report: {' '.join(command)} in {folder}\n{(done.stdout + done.stderr)[-2000:]}")
     for case in ElementTree.parse(report).iter("testcase"):
         bad = case.find("failure") if case.find("failure") is not None else case.find("error")
         outcome = "failed" if bad is not None else "skipped" if case.find("skipped") is not None else "passed"
