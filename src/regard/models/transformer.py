@@ -174,7 +174,12 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "Transformer":
-        """Load a folder written by `save_folder`."""
+        """Load a folder written by `save_folder`.
+
+        path: the folder.
+        dtype: of the weights.
+        device: where they are loaded.
+        """
         from regard.models.model_folder import load_transformer
 
         return load_transformer(path, dtype=dtype, device=device)
@@ -186,7 +191,10 @@ class Transformer(nn.Module):
         save_folder(self, path)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
-        """Compute logits with teacher forcing: (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True."""
+        """Compute logits with teacher forcing: (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True.
+
+        source: (B, S); lengths: (B,), of the sources; target: (B, T), beginning with <s>.
+        """
         memory = self.encode(source, lengths)
         hidden = self._decode(memory, target)
         if self.pointer is not None:
@@ -194,7 +202,10 @@ class Transformer(nn.Module):
         return self.unembed(hidden if keep is None else hidden[keep])
 
     def hidden(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Compute the last hidden vectors (B, T, D), those the logits are computed from."""
+        """Compute the last hidden vectors (B, T, D), those the logits are computed from.
+
+        source: (B, S); lengths: (B,), of the sources; target: (B, T), beginning with <s>.
+        """
         return self._decode(self.encode(source, lengths), target)
 
     def _decode(self, memory: TransformerMemory, target: Tensor) -> Tensor:
@@ -212,7 +223,11 @@ class Transformer(nn.Module):
     def loss(
         self, source: Tensor, lengths: Tensor, target: Tensor, labels: Tensor, *, ignore: int = -100, smoothing: float = 0.0
     ) -> Tensor:
-        """Return the mean cross-entropy of the words `labels` (B, T); no logits are computed where a word is `ignore` (padding)."""
+        """Return the mean cross-entropy of the words `labels` (B, T); no logits are computed where a word is `ignore` (padding).
+
+        source: (B, S); lengths: (B,), of the sources; target: (B, T), beginning with <s>.
+        smoothing: label smoothing, the share of probability spread over all words.
+        """
         keep = labels != ignore
         return F.cross_entropy(self(source, lengths, target, keep=keep), labels[keep], label_smoothing=smoothing)
 
@@ -232,7 +247,10 @@ class Transformer(nn.Module):
         return TransformerState(cache, source, memory, rows, source, _padding(memory.lengths, memory.hidden.shape[1]))
 
     def step(self, state: TransformerState, token: Tensor, *, align: bool = True) -> Step:
-        """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`."""
+        """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`.
+
+        align: whether the alignment is needed.
+        """
         cache = state.cache.fork()
         x = self._embed(token[:, None], self.target_tokens, self.target_positions, cache.length)
         recorder = Recorder([Rows([0])])

@@ -20,8 +20,12 @@ _SHOWN = 18  # rows of the printed table, which should fit a screen
 class TrainingLog:
     """The events of `log.jsonl`, each a dictionary.
 
-    steps        mean losses while training: step, epoch, loss, rate, norm, tokens, time
-    evaluations  scores on held-out data: step, its scores (loss, bleu, accuracy … by task), time
+    folder: the folder of the run.
+    steps: mean losses while training: step, epoch, loss, rate, norm, tokens, time.
+    evaluations: scores on held-out data: step, its scores (loss, bleu, accuracy … by task), time.
+
+    >>> TrainingLog(Path("runs/my"), [{"step": 100, "loss": 2.5}], [])
+    TrainingLog(my: 100 steps, loss 2.5, 0 evaluations)
     """
 
     folder: Path

@@ -45,10 +45,12 @@ class Entry:
 
     @property
     def folder(self) -> Path:
+        """The folder of its files."""
         return self.path if self.path.is_dir() else self.path.parent
 
     @property
     def bytes(self) -> int:
+        """The size of its files."""
         return self.path.stat().st_size if self.path.is_file() else sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
 
     def __repr__(self) -> str:
