@@ -31,9 +31,9 @@ def answer(
     as_json: Annotated[bool, typer.Option("--json", help="print the question and the answer as JSON")] = False,
     device: Device = "cpu",
 ) -> None:
-    """Answer a question.
+    """Answer a question: from a text, with a model trained on your own questions and answers, or with a chat model.
 
-    With --context the answer is found in a text: this is `regard read FILE --ask QUESTION`. Without, a model trained on the user's pairs
+    With --context the answer is found in a text: this is `regard read FILE --ask QUESTION`. Without, a model trained on your own pairs
     answers (`regard train summarise PAIRS.tsv` or `regard train translation PAIRS.tsv`, a question and an answer on each line), or a chat
     model does (smollm2: `regard models add smollm2`), from what it remembers of its training: check what it says.
     """

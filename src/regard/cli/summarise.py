@@ -32,7 +32,7 @@ def summarise(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text")] = False,
     device: Device = "cpu",
 ) -> None:
-    """Summarise a text.
+    """Summarise a text, with a model trained on your own pairs or with a chat model.
 
     A run of `regard train summarise` writes what its training pairs taught it. A chat model (smollm2: `regard models add smollm2`) is asked
     for one sentence, in the chat template it was published with.
