@@ -19,7 +19,9 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name from `regard models`", metavar="RUN")],
     test: Annotated[
         list[Path] | None,
-        typer.Option("--test", help="the test file; give it twice for two parallel files (alignment: 100 pairs zh–en)", exists=True),
+        typer.Option(
+            "--test", help="the test file; give it twice for two parallel files (alignment: 100 pairs zh–en)", exists=True, dir_okay=False
+        ),
     ] = None,
     train: Annotated[
         Path | None, typer.Option("--train", help="alignment: pairs (TSV) for a baseline that counts words", exists=True, dir_okay=False)
@@ -97,6 +99,8 @@ def _table(result: dict[str, Any]) -> str:
         elif name == "by_length":
             lines.append("source tokens  sentences    bleu  exact")
             lines += [f"{r['least']:>6}–{r['most']:<6}  {r['sentences']:>9}  {r['bleu']:6.2f}  {r['exact']:5.1f}" for r in value]
+        elif name == "baselines":
+            lines += [f"{who}: " + ", ".join(f"{score} {number:.2f}" for score, number in scores.items()) for who, scores in value.items()]
         else:
             lines.append(f"{name:<12}{value:>8,.2f}" if isinstance(value, float) else f"{name:<12}{value:>8,}")
     return "\n".join(lines)

@@ -142,7 +142,7 @@ def _drawing(sighting: Sighting, all_heads: bool, head: str | None) -> str:
     parts = [heads_text(sighting)] if all_heads else []
     if head is not None:
         layer, _, number = head.partition(".")
-        if not (layer.isdigit() and number.isdigit()):
+        if not (layer.isdecimal() and number.isdecimal() and len(head) < 20):
             raise typer.BadParameter(f"--head is {head!r}; give a layer and a head, such as 3.5", param_hint="--head")
         try:
             parts.append(pattern_text(sighting, int(layer), int(number)))

@@ -49,12 +49,16 @@ _Master = Annotated[str, typer.Option(help="dtype of weights, gradients and opti
 _Explain = Annotated[bool, typer.Option("--explain", help="show every number with its formula, filled in")]
 _Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
 _Picture = Annotated[Path | None, typer.Option(help="draw how the cost grows with the sequence length N: .svg, .png or .pdf")]
-_Tflops = Annotated[float | None, typer.Option(min=0, callback=check_finite, help="peak arithmetic in TFLOP/s, instead of this machine's")]
-_Bandwidth = Annotated[float | None, typer.Option(min=0, callback=check_finite, help="memory bandwidth in GB/s, instead of this machine's")]
+_Tflops = Annotated[
+    float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="peak arithmetic in TFLOP/s, instead of this machine's")
+]
+_Bandwidth = Annotated[
+    float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="memory bandwidth in GB/s, instead of this machine's")
+]
 _Ranks = Annotated[
     int, typer.Option(min=1, max=LARGEST, help="predict time, traffic and memory with each sequence split over this many processes")
 ]
-_Link = Annotated[float | None, typer.Option(min=0, callback=check_finite, help="with --ranks: what a process can send, in GB/s")]
+_Link = Annotated[float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="with --ranks: what a process can send, in GB/s")]
 _Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are sharded too")]
 _Roofline = Annotated[
     bool | None, typer.Option("--roofline/--no-roofline", help="bound the run time by this machine's speed, measured now (a few seconds)")
@@ -204,7 +208,7 @@ def compare(
 @app.command()
 def measure(
     seconds: Annotated[
-        float, typer.Option(min=1, callback=check_finite, help="about how long the measurement may take, in seconds")
+        float, typer.Option(min=1, max=1e6, callback=check_finite, help="about how long the measurement may take, in seconds")
     ] = 20.0,
     sizes: Annotated[str, typer.Option(help="the sequence lengths N to measure, in rising order")] = "256,512,1024,2048",
     heads: Annotated[int, typer.Option(min=1, max=LARGEST, help="number of heads")] = 8,
@@ -220,8 +224,8 @@ def measure(
         lengths = [int(n) for n in sizes.split(",")]
     except ValueError:
         lengths = []
-    if len(lengths) < 3 or sorted(set(lengths)) != lengths or lengths[0] < 1:
-        _fail(f"--sizes is {sizes!r}; expected three or more rising whole numbers, such as 256,512,1024")
+    if len(lengths) < 3 or sorted(set(lengths)) != lengths or lengths[0] < 1 or lengths[-1] > 10**12:
+        _fail(f"--sizes is {sizes[:80]!r}; expected three or more rising whole numbers, such as 256,512,1024")
     growth = run(sizes=lengths, heads=heads, head_dim=head_dim, budget=seconds, threads=threads)
     if as_json:
         import dataclasses
