@@ -106,7 +106,9 @@ const chineseStep = (title) =>
 export const EN = {
   tab: "Cost",
   title: "What a model costs",
-  lead: "Exact counts of parameters, operations and memory, each with its formula and the numbers in it. Start with GPT-3, or paste the config.json of your own model.",
+  lead:
+    "Exact counts of parameters, operations and memory, each with its formula and the numbers in it. Start with " +
+    "GPT-3, or paste the config.json of your own model.",
   model: "Model",
   paste: "Paste a config.json",
   countIt: "Count it",
@@ -154,7 +156,8 @@ export const EN = {
     `${name ? name + ": " : ""}peak rate ${rate} on ${threads} thread${threads === 1 ? "" : "s"}; measured in ${took}` +
     `${load ? ` with a load of ${load} before it began (0: an idle machine)` : ""}; attend selected the ${kernel} kernel.`,
   recurrence: (n, once, turns, times) =>
-    `Why attention runs in parallel: the same ${n} vector–matrix products take ${once} at once and ${turns} one after another, as a recurrent network must: ${times} times as long.`,
+    `Why attention runs in parallel: the same ${n} vector–matrix products take ${once} at once and ${turns} one ` +
+    `after another, as a recurrent network must: ${times} times as long.`,
   formula: (formula) => formula.replace(/layers_of_(\d+)/g, "layers_{window $1}"),
   part: (name) => name,
   piece: (name) => name,
@@ -203,7 +206,7 @@ export const ZH = {
   machine: "这台机器",
   measure: "测量这台机器",
   measureAgain: "再测一次",
-  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch 的全部线程。同时运行的其他程序会使结果变慢。",
+  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch " + "的全部线程。同时运行的其他程序会使结果变慢。",
   measured: "实测",
   predicted: "预测",
   timeTitle: "时间随 N 的变化",
@@ -213,7 +216,8 @@ export const ZH = {
     `${name ? name + "：" : ""}峰值速度 ${rate}，${threads} 个线程；测量用时 ${took}` +
     `${load ? `，开始前的系统负载为 ${load}（空闲时为 0）` : ""}；attend 选用的内核是 ${kernel}。`,
   recurrence: (n, once, turns, times) =>
-    `注意力为何能并行：同样 ${n} 次向量与矩阵的乘法，一次完成用时 ${once}，像循环网络那样依次进行用时 ${turns}，是前者的 ${times} 倍。`,
+    `注意力为何能并行：同样 ${n} 次向量与矩阵的乘法，一次完成用时 ${once}，` +
+    `像循环网络那样依次进行用时 ${turns}，是前者的 ${times} 倍。`,
   formula: chineseFormula,
   part: chinesePart,
   piece: (name) => PIECES[name] || name,
