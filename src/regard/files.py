@@ -87,7 +87,7 @@ def read_text(path: str | Path, most: int = MAX_TEXT_BYTES) -> str:
 
 def read_texts(path: str | Path, most: int = MAX_JSON_BYTES) -> list[str]:
     """Return the JSON list of texts in a file; anything else is a ValueError that names the file."""
-    texts = as_object(f'{{"texts": {read_text(path, most)}}}', path).get("texts")
+    texts = _parsed(read_text(path, most), path)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{path} holds something else than a JSON list of texts")
     return texts
@@ -106,15 +106,19 @@ def as_object(data: bytes | str, origin: str | Path) -> dict[str, Any]:
         ...
     ValueError: config.json is not JSON: it is nested too deeply
     """
+    content = _parsed(data, origin)
+    if not isinstance(content, dict):
+        raise ValueError(f"{origin} holds a {type(content).__name__}; expected a JSON object")
+    return content
+
+
+def _parsed(data: bytes | str, origin: str | Path) -> Any:
     try:
-        content = json.loads(data if isinstance(data, str) else data.decode("utf-8"))
+        return json.loads(data if isinstance(data, str) else data.decode("utf-8"))
     except RecursionError:
         raise ValueError(f"{origin} is not JSON: it is nested too deeply") from None
     except ValueError as error:  # not UTF-8, or not JSON
         raise ValueError(f"{origin} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{origin} holds a {type(content).__name__}; expected a JSON object")
-    return content
 
 
 def write_record(path: str | Path, record: dict[str, Any]) -> Path:
@@ -169,9 +173,10 @@ def hold_folder(folder: str | Path) -> Iterator[None]:
     file = Path(folder) / "run.lock"
     descriptor = _locked(file)
     try:
-        os.ftruncate(descriptor, 0)
         started = time.strftime("%Y-%m-%d %H:%M:%S")
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {started}".encode())
+        with contextlib.suppress(OSError):  # the disk is full: it is held all the same
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {started}".encode())
         yield
     finally:
         with contextlib.suppress(OSError):  # Windows cannot remove an open file

@@ -397,7 +397,7 @@ def test_files_that_cannot_be_written(place: Path, command: str, option: str) ->
     ending = ".html" if option == "--html" or command == "look" else ".svg"
     words = words_of(line_of(command))
     if command == "translate":
-        words = ["translate", "a", "--model", "saved/translation-bahdanau", "--beam", "1"]
+        words = ["translate", "我", "--model", "zh-en-bahdanau", "--beam", "1"]
     (place / f"taken{ending}").mkdir()
     (place / f"taken{ending}" / "file").touch()
     for target in (f"good.csv/x{ending}", f"taken{ending}", f"/proc/nothing/x{ending}", f"{'a' * 300}{ending}"):

@@ -38,8 +38,11 @@ class Log:
     def append(self, record: dict[str, Any]) -> None:
         """Add a record."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(record_line(record))
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(record_line(record))
+        except OSError as error:
+            raise type(error)(error.errno, f"{error.strerror}; the record was not written", str(self.path)) from error
 
     def flush(self) -> int:
         """Write what was added to the disk; return the length of the log in bytes, 0 if it was deleted."""
