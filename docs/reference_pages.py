@@ -16,7 +16,12 @@ from typing import Any
 PAGES: dict[str, tuple[str, str, str | None]] = {
     "compute": ("Compute attention", "regard", "attend observe explain Attended Plan reinforce replace"),
     "scores": ("Scores", "regard", "Score ScaledDot Dot Additive Bilinear Gaussian Lowered"),
-    "masks": ("Masks", "regard.masks", None),
+    "masks": (
+        "Masks",
+        "regard.masks",
+        "rule causal window padding documents prefix global_tokens block_sparse dense per_head everything from_sdpa from_torch_mha from_hf "
+        "from_additive from_spans Mask ExtraKeys MAX_SPANS",
+    ),
     "choices": ("Choices", "regard", "Choice Softmax Sparsemax Entmax15 Entmax TopKSoftmax Argmax Sample"),
     "biases": ("Biases", "regard", "Bias Alibi RelativeBias"),
     "readings": ("Readings", "regard", "Reading Entropy Received TopK Distance At Same Pooled Rows MaxLogit Sink ValueNorm"),
@@ -47,7 +52,8 @@ def things_on(page: str) -> list[tuple[str, Any]]:
     """Return the public names on a page with what they are, in the order in which they are shown; each is on one page only."""
     _, package, chosen = PAGES[page]
     module = importlib.import_module(package)
-    public = list(module.__all__) if chosen is None else chosen.split()
+    constants = [name for name in module.__all__ if f"{package}.{name}" in CONSTANTS]
+    public = [*(name for name in module.__all__ if name not in constants), *constants] if chosen is None else chosen.split()
     before = {id(thing) for other in _before(page) for _, thing in things_on(other) if callable(thing)}
     return [(name, getattr(module, name)) for name in public if id(getattr(module, name)) not in before]
 

@@ -98,7 +98,8 @@ class Costs:
 
     def _repr_html_(self) -> str:
         note = "costs.to_dict() has every part; `regard plan NAME --explain` prints each with its formula"
-        return html_table([["cost", "amount", "formula"], *self.rows()], title=repr(self.architecture), note=note)
+        title = repr(self.architecture).removeprefix("Architecture(").removesuffix(")")
+        return html_table([["cost", "amount", "formula"], *self.rows()], title=title, note=note)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all costs for JSON: each quantity as its value, formula and substituted formula."""
