@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ..files import hold_folder, read_record, write_record
+from ..files import hold_folder, read_bytes, read_record, write_record
 from ..models.empty import empty_model
 from .config import from_dict, read_config
 from .loop import checkpoints
@@ -149,6 +149,9 @@ def fingerprint(files: Iterable[Path]) -> str:
     for file in files:
         if not file.exists():
             raise ValueError(f"{file}: no such file; paths in a config are relative to the config file")
+        if not file.is_file():  # a pipe or a device, which may have no end
+            digest.update(hashlib.sha256(read_bytes(file)).digest())
+            continue
         with file.open("rb") as handle:
             digest.update(hashlib.file_digest(handle, "sha256").digest())
     return digest.hexdigest()
