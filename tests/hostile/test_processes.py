@@ -85,6 +85,12 @@ context = 8
 TRAIN = [sys.executable, "-m", "regard", "train", "lm", "lm.toml", "--quiet"]
 
 
+def _usual_signals() -> None:
+    """A shell that runs the tests in the background has its processes ignore Ctrl-C."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
 def _write_config(folder: Path, training: str) -> None:
     (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 50)
     (folder / "lm.toml").write_text(LM + training)
@@ -94,7 +100,7 @@ def _write_config(folder: Path, training: str) -> None:
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_training_that_gets_a_signal_saves_and_exits_with_its_number(tmp_path: Path, name: str) -> None:
     _write_config(tmp_path, "steps = 1000000\nlog_every = 1\nevaluate_every = 1000000\n")
-    training = subprocess.Popen(TRAIN, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    training = subprocess.Popen(TRAIN, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_usual_signals)
     try:
         log = tmp_path / "run" / "log.jsonl"
         while not (log.exists() and log.stat().st_size):
@@ -122,7 +128,7 @@ def test_another_command_that_gets_a_signal_ends_with_its_number(tmp_path: Path,
 
     keyboard, terminal = pty.openpty()
     words = [sys.executable, "-m", "regard", "translate"]
-    command = subprocess.Popen(words, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = subprocess.Popen(words, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_usual_signals)
     try:
         assert command.stderr is not None
         assert b"reading from the keyboard" in command.stderr.readline()

@@ -131,10 +131,10 @@ def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # a stream of a test has no descriptor
-        forgiving = io.BufferedWriter(_Forgiving(sys.stderr.fileno(), "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(forgiving, encoding=sys.stderr.encoding, errors="regard-ascii", line_buffering=True)
-    for name in ("stdout", "stderr"):
+        elif name == "stderr":
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # a stream of a test has no descriptor
+                forgiving = io.BufferedWriter(_Forgiving(sys.stderr.fileno(), "w", closefd=False))
+                sys.stderr = io.TextIOWrapper(forgiving, encoding=sys.stderr.encoding, line_buffering=True)
         with contextlib.suppress(AttributeError):  # a stream of a test
             getattr(sys, name).reconfigure(errors="regard-ascii")
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +108,7 @@ class UnitTable:
     @classmethod
     def load(cls, path: str | Path) -> UnitTable:
         """Read a table written by `save`."""
-        content = read_json(path)
+        content: Any = read_json(path)
         if content.get("regard") != "units":
             raise ValueError(f'{path} is not a table of units: expected "regard": "units" in it')
         counts, sentences, fold = (content.get(key) for key in ("counts", "sentences", "fold"))
