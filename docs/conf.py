@@ -26,6 +26,7 @@ nitpicky = True
 html_theme = "furo"
 html_title = "regard"
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]

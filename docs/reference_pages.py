@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,13 +16,19 @@ from typing import Any
 PAGES: dict[str, tuple[str, str, str | None]] = {
     "compute": ("Compute attention", "regard", "attend observe explain Attended Plan reinforce replace"),
     "scores": ("Scores", "regard", "Score ScaledDot Dot Additive Bilinear Gaussian Lowered"),
-    "masks": ("Masks", "regard.masks", None),
+    "masks": (
+        "Masks",
+        "regard.masks",
+        "rule causal window padding documents prefix global_tokens block_sparse dense per_head everything from_sdpa from_torch_mha from_hf "
+        "from_additive from_spans Mask ExtraKeys MAX_SPANS",
+    ),
     "choices": ("Choices", "regard", "Choice Softmax Sparsemax Entmax15 Entmax TopKSoftmax Argmax Sample"),
     "biases": ("Biases", "regard", "Bias Alibi RelativeBias"),
     "readings": ("Readings", "regard", "Reading Entropy Received TopK Distance At Same Pooled Rows MaxLogit Sink ValueNorm"),
     "layers": ("Layers", "regard.layers", None),
     "models": ("Models", "regard.models", None),
     "zoo": ("Open trained models", "regard.zoo", None),
+    "opened": ("What an opened model does", "regard.training", None),
     "sight": ("Inspect models", "regard.sight", None),
     "cost": ("Costs", "regard.cost", None),
     "text": ("Text", "regard.text", None),
@@ -34,11 +37,65 @@ PAGES: dict[str, tuple[str, str, str | None]] = {
 }
 
 
-def names_of(page: str) -> list[str]:
-    """Return the names on a page, in the order in which they are shown."""
+CONSTANTS = {  # numbers and tables have no docstring
+    "regard.masks.MAX_SPANS": "The most key ranges of a row that the compiled kernels read of a mask.",
+    "regard.kernels.KERNELS": "The kernels by name. `attend(…, kernel=NAME)` runs one of them.",
+    "regard.text.PAD": "The id of the padding token `<pad>` in every `Vocabulary`.",
+    "regard.text.BOS": "The id of `<s>`, which begins a text.",
+    "regard.text.EOS": "The id of `</s>`, which ends a text.",
+    "regard.text.UNK": "The id of `<unk>`, which stands for what the vocabulary does not have.",
+    "regard.text.MASK": "The id of `<mask>`.",
+}
+
+
+def things_on(page: str) -> list[tuple[str, Any]]:
+    """Return the public names on a page with what they are, in the order in which they are shown; each is on one page only."""
     _, package, chosen = PAGES[page]
-    public = list(importlib.import_module(package).__all__)
-    return public if chosen is None else [name for name in chosen.split() if name in public]
+    module = importlib.import_module(package)
+    constants = [name for name in module.__all__ if f"{package}.{name}" in CONSTANTS]
+    public = [*(name for name in module.__all__ if name not in constants), *constants] if chosen is None else chosen.split()
+    before = {id(thing) for other in _before(page) for _, thing in things_on(other) if callable(thing)}
+    return [(name, getattr(module, name)) for name in public if id(getattr(module, name)) not in before]
+
+
+def _before(page: str) -> list[str]:
+    return list(PAGES)[: list(PAGES).index(page)]
+
+
+_ARGUMENT = re.compile(r"^(\w+(?:, \w+)*)(?::|  +)\s*(\S.*)$")
+
+
+def arguments(thing: Any) -> dict[str, str]:
+    """Return the arguments that a docstring describes, each on a line `name: text`; of a dataclass also by the comment of its field.
+
+    >>> def f(a, b, c): '''a, b: two numbers.\\nc: one\\n    more.'''
+    >>> arguments(f)
+    {'a': 'two numbers.', 'b': 'two numbers.', 'c': 'one more.'}
+    """
+    described: dict[str, str] = {}
+    current: list[str] = []
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        if match := _ARGUMENT.match(line):
+            current = match[1].split(", ")
+            described |= dict.fromkeys(current, match[2])
+        elif line.startswith(" ") and current:
+            described |= {name: f"{described[name]} {line.strip()}" for name in current}
+        else:
+            current = []
+    return _commented_fields(thing) | described
+
+
+def _commented_fields(thing: Any) -> dict[str, str]:
+    """The comments beside the fields of a dataclass, or on the line above them."""
+    if not inspect.isclass(thing) or not hasattr(thing, "__dataclass_fields__"):
+        return {}
+    comments, above = {}, ""
+    for line in inspect.getsource(thing).splitlines():
+        field = re.match(r"    (\w+): [^#]*?(?:  # (.*))?$", line)
+        if field and field[1] in thing.__dataclass_fields__ and (field[2] or above):
+            comments[field[1]] = field[2] or above
+        above = line.strip()[2:] if line.strip().startswith("# ") else ""
+    return comments
 
 
 def write(folder: Path) -> None:
@@ -57,10 +114,9 @@ def write(folder: Path) -> None:
 
 def _page(page: str) -> str:
     title, package, _ = PAGES[page]
-    module = importlib.import_module(package)
     lines = [f"# {title}", ""]
-    for name in names_of(page):
-        lines += [*_entry(f"{package}.{name}", getattr(module, name)), ""]
+    for name, thing in things_on(page):
+        lines += [*_entry(f"{package}.{name}", thing), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -69,12 +125,20 @@ def _entry(path: str, thing: Any) -> Iterator[str]:
     name = path.rpartition(".")[2]
     yield f"## {name}"
     yield ""
+    if path in CONSTANTS:
+        value = f" = {thing}" if isinstance(thing, int) else ""
+        yield from (f"```python\n{path}{value}\n```", "", CONSTANTS[path])
+        return
     if callable(thing):
         yield f"```python\n{path}{_signature(thing)}\n```"
     yield ""
-    yield from markdown(inspect.getdoc(thing) or "")
+    yield from markdown((thing.__doc__ and inspect.getdoc(thing)) or "")
+    listed = arguments_of_docstring(thing)
+    fields = {name: text for name, text in arguments(thing).items() if name not in listed}
+    if fields:
+        yield from ("", "Fields:", "", *(f"- `{name}`: {_inline(text)}" for name, text in fields.items()))
     if inspect.isclass(thing):
-        for member, value in _members(thing):
+        for member, value in members(thing):
             yield ""
             yield f"### {name}.{member}"
             yield ""
@@ -84,7 +148,16 @@ def _entry(path: str, thing: Any) -> Iterator[str]:
             yield from markdown(inspect.getdoc(value) or "")
 
 
-def _members(thing: type) -> Iterator[tuple[str, Any]]:
+def arguments_of_docstring(thing: Any) -> set[str]:
+    """Return the names that the docstring itself describes."""
+    names: set[str] = set()
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        if match := _ARGUMENT.match(line):
+            names |= set(match[1].split(", "))
+    return names
+
+
+def members(thing: type) -> Iterator[tuple[str, Any]]:
     """Yield the documented public methods and properties that a class defines itself."""
     for name, value in vars(thing).items():
         documented = isinstance(value, property | staticmethod | classmethod) or inspect.isfunction(value)
@@ -151,6 +224,20 @@ def _commands() -> Iterator[list[str]]:
 
 
 def _help(words: list[str]) -> str:
-    plain = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
-    done = subprocess.run([sys.executable, "-m", "regard", *words, "--help"], capture_output=True, text=True, check=True, env=plain)
-    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+    """What `regard WORDS --help` prints, from this process: a process for each would import everything again."""
+    import typer
+    from typer.testing import CliRunner
+
+    from regard.cli import build
+
+    global _application
+    if _application is None:
+        _application = build()
+    plain = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
+    assert isinstance(_application, typer.Typer)
+    done = CliRunner().invoke(_application, [*words, "--help"], env=plain, prog_name="regard")
+    assert done.exit_code == 0, done.output
+    return "\n".join(line.rstrip() for line in done.output.strip("\n").splitlines())
+
+
+_application: Any = None

@@ -17,11 +17,9 @@ def sdpa(
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+    **options: Any,
 ) -> Tensor:
-    """torch.nn.functional.scaled_dot_product_attention."""
+    """torch.nn.functional.scaled_dot_product_attention; options: scale, enable_gqa (regard shares heads without being asked to)."""
     if is_causal and attn_mask is not None:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     mask, bias = (regard.causal(align="start") if is_causal else None), None
@@ -29,7 +27,7 @@ def sdpa(
         mask = regard.from_sdpa(attn_mask)
     elif attn_mask is not None:
         mask, bias = regard.from_additive(attn_mask)
-    return regard.attend(query, key, value, score=regard.ScaledDot(scale), mask=mask, bias=bias, dropout=dropout_p)
+    return regard.attend(query, key, value, score=regard.ScaledDot(options.get("scale")), mask=mask, bias=bias, dropout=dropout_p)
 
 
 def multi_head(layer: torch.nn.MultiheadAttention, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:

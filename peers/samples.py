@@ -1,6 +1,7 @@
 """torch's own OpInfo samples of attention, as installed with torch: outputs and gradients of regard against torch's.
 
-Prints one JSON line a sample: {"test": name, "outcome": "passed" | "failed", "message": …}.
+Prints one JSON line a sample: {"test": name, "outcome": "passed" | "failed", "message": …}. In bfloat16, where torch itself is far from
+the exact numbers of these samples (scores around 70), regard may be twice as far from torch's float64 result, as torch's own tests allow.
 """
 
 from __future__ import annotations
@@ -9,16 +10,26 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, TypeGuard
 
 import adapters
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 import regard
 
-TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 8e-2}
-Case = tuple[str, Callable[[], list[Tensor]], Callable[[], list[Tensor]], torch.dtype]
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 2e-4, torch.bfloat16: 8e-3}
+Results = Callable[[], list[Tensor]]
+
+
+class Case(NamedTuple):
+    name: str
+    theirs: Results
+    ours: Results
+    dtype: torch.dtype
+    exact: Results | None = None  # torch's, in float64
 
 
 def sdpa_cases(dtypes: list[torch.dtype]) -> Iterator[Case]:
@@ -27,20 +38,25 @@ def sdpa_cases(dtypes: list[torch.dtype]) -> Iterator[Case]:
     (op,) = (o for o in op_db if o.name == "nn.functional.scaled_dot_product_attention")
     for dtype in dtypes:
         for i, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=True)):
-            tensors = [sample.input, *sample.args]
+            double = sample.transform(lambda x: x.detach().double().requires_grad_(x.requires_grad) if _is_float(x) else x)
             shape = "×".join(map(str, sample.input.shape))
             options = {name: x if not isinstance(x, Tensor) else tuple(x.shape) for name, x in sample.kwargs.items()}
             name = f"sdpa[{i}-{str(dtype)[6:]}-{shape}-{options}]"
-            learned = [x for x in (*tensors, *sample.kwargs.values()) if isinstance(x, Tensor) and x.requires_grad]
 
-            def run(
-                function: Callable[..., Tensor], tensors: Any = tensors, kwargs: Any = sample.kwargs, learned: Any = learned
-            ) -> list[Tensor]:
-                out = function(*tensors, **kwargs)
-                return [out, *torch.autograd.grad(out.float().sin().sum(), learned)]
+            def run(function: Callable[..., Tensor], sample: Any) -> list[Tensor]:
+                out = function(sample.input, *sample.args, **sample.kwargs)
+                learned = [x for x in (sample.input, *sample.args, *sample.kwargs.values()) if isinstance(x, Tensor) and x.requires_grad]
+                return [out, *torch.autograd.grad(out.to(torch.promote_types(out.dtype, torch.float32)).sin().sum(), learned)]
 
-            theirs, ours = (lambda f=f, run=run: run(f) for f in (torch.nn.functional.scaled_dot_product_attention, adapters.sdpa))
-            yield name, theirs, ours, dtype
+            theirs, ours = (partial(run, f, sample) for f in (scaled_dot_product_attention, adapters.sdpa))
+            exact = None
+            if dtype == torch.bfloat16 and not sample.kwargs.get("dropout_p"):
+                exact = partial(run, scaled_dot_product_attention, double)
+            yield Case(name, theirs, ours, dtype, exact)
+
+
+def _is_float(x: object) -> TypeGuard[Tensor]:
+    return isinstance(x, Tensor) and x.is_floating_point()
 
 
 def multi_head_cases(dtypes: list[torch.dtype]) -> Iterator[Case]:
@@ -64,7 +80,7 @@ def multi_head_cases(dtypes: list[torch.dtype]) -> Iterator[Case]:
                     return [adapters.multi_head(layer, *call.args, **options)]
 
                 described = {k: v if not isinstance(v, Tensor) else tuple(v.shape) for k, v in {**build.kwargs, **options}.items()}
-                yield f"multi_head[{i}-{str(dtype)[6:]}-{training}-{described}]", theirs, ours, dtype
+                yield Case(f"multi_head[{i}-{str(dtype)[6:]}-{training}-{described}]", theirs, ours, dtype)
 
 
 def flex_cases(dtypes: list[torch.dtype]) -> Iterator[Case]:
@@ -98,24 +114,40 @@ def flex_cases(dtypes: list[torch.dtype]) -> Iterator[Case]:
         def ours(q: Any = q, k: Any = k, v: Any = v, mask: Any = mask, options: Any = options) -> list[Tensor]:
             return [regard.attend(q, k, v, mask=mask, **options).detach()]
 
-        yield f"flex[{mask_name}-{score_name}-heads 4:{4 // group}-{str(dtype)[6:]}]", theirs, ours, dtype
+        yield Case(f"flex[{mask_name}-{score_name}-heads 4:{4 // group}-{str(dtype)[6:]}]", theirs, ours, dtype)
 
 
 def main(quick: bool) -> None:
     dtypes = [torch.float32] if quick else [torch.float32, torch.float64, torch.bfloat16]
     cases = itertools.chain(sdpa_cases(dtypes), multi_head_cases(dtypes[:2]), flex_cases(dtypes[:2]))
-    for name, theirs, ours, dtype in cases:
-        peer: list[Tensor] | None = None
+    for case in cases:
+        outcome, peer, message = "passed", "passed", ""
         try:
-            peer = theirs()
+            want = case.theirs()
         except Exception as error:
-            print(json.dumps({"test": name, "peer": "failed", "outcome": "skipped", "message": repr(error)[:300]}))
-            continue
-        try:
-            torch.testing.assert_close(ours(), peer, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], equal_nan=True)
-            print(json.dumps({"test": name, "peer": "passed", "outcome": "passed", "message": ""}))
-        except Exception as error:
-            print(json.dumps({"test": name, "peer": "passed", "outcome": "failed", "message": repr(error)[:300]}))
+            outcome, peer, message = "skipped", "failed", repr(error)
+        else:
+            try:
+                compare(case, case.ours(), want)
+            except Exception as error:
+                outcome, message = "failed", repr(error)
+        print(json.dumps({"test": case.name, "peer": peer, "outcome": outcome, "message": message[:300]}))
+
+
+def compare(case: Case, got: list[Tensor], want: list[Tensor]) -> None:
+    """Raise an AssertionError where regard's output or gradients are further from torch's than the dtype explains."""
+    tolerance = TOLERANCE[case.dtype]
+    if case.exact is None:
+        torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance, equal_nan=True)
+        return
+    exact = case.exact()
+    scale = 1 + max(
+        float(x.abs().max()) for x in exact if x.numel()
+    )  # gradients are made from the rounded output, as in torch's flash kernel
+    for mine, other, true in zip(got, want, exact, strict=True):
+        if true.numel():
+            error, peer = (float((x.double() - true).abs().max()) for x in (mine, other))
+            assert error <= 2 * peer + tolerance * scale, f"error {error:.3g} against float64, torch's own {peer:.3g}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""pytest plugin for torch's test_transformers: F.scaled_dot_product_attention is regard's if REGARD_PEER is 1."""
+"""pytest plugin for torch's test_transformers: F.scaled_dot_product_attention is regard's if REGARD_PEER is 1.
+
+Where a test asks for torch's formula alone (`sdpa_kernel(SDPBackend.MATH)`), which is what it compares with, torch computes it.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 
 def pytest_configure() -> None:
@@ -11,4 +15,10 @@ def pytest_configure() -> None:
     import adapters
     import torch
 
-    torch.nn.functional.scaled_dot_product_attention = adapters.sdpa
+    torch_sdpa = torch.nn.functional.scaled_dot_product_attention
+
+    def sdpa(*args: Any, **options: Any) -> torch.Tensor:
+        formula = torch.backends.cuda.math_sdp_enabled() and not torch.backends.cuda.flash_sdp_enabled()
+        return torch_sdpa(*args, **options) if formula else adapters.sdpa(*args, **options)
+
+    torch.nn.functional.scaled_dot_product_attention = sdpa

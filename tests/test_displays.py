@@ -8,9 +8,13 @@ import torch
 
 import regard
 from regard.html_table import html_table
-from regard.models import Gpt, GptConfig
+from regard.models import Bert, BertClassifier, BertConfig, Gpt, GptConfig
 from regard.sight.effect import Importance
-from regard.training.log import TrainingLog
+from regard.sight.probe import Probe
+from regard.text import Vocabulary
+from regard.text.stories import Story
+from regard.training import Classifier, ErrorRates, MaskedModel, TrainingLog
+from regard.training.encoder_text import VocabularyText
 
 LINES = 24  # of a terminal
 LAYERS, HEADS = 30, 9
@@ -56,9 +60,33 @@ def results():
     yield "card", regard.zoo.find("reader").card
 
 
+def answers():
+    """(name, result) of what trained models answer; long texts, many masks, labels and layers."""
+    torch.manual_seed(0)
+    words = [f"w{i}" for i in range(40)]
+    vocabulary = Vocabulary.train([" ".join(words)], kind="word")
+    bert = Bert(BertConfig(vocabulary=len(vocabulary), d_model=16, heads=2, layers=1, context=200)).eval()
+    yield "filled", MaskedModel(bert, VocabularyText(vocabulary), 200).fill("w1 [MASK] w3", top=3)
+    yield "filled often", MaskedModel(bert, VocabularyText(vocabulary), 200).fill("w1 [MASK] " * 30, top=9)
+    encoder = Bert(BertConfig(vocabulary=len(vocabulary), d_model=16, heads=2, layers=1, context=200, masked=False)).eval()
+    classifier = Classifier(BertClassifier(encoder, 40).eval(), VocabularyText(vocabulary), words, 200)
+    yield "classified", classifier.classify("w1 w2 " * 40)
+    yield "prefixes", regard.open("shakespeare").prefixes("To be, or not to be, that is the question")
+    yield "prefix", regard.open("shakespeare").prefixes("To be, or not to be, that is the question")[-1]
+    article = "".join(f"Ship number {i} sailed from Lisbon in {1600 + i} with {i + 3} passengers. " for i in range(100))
+    reading = regard.open("article-reader").read(article, "When did ship number 7 sail from Lisbon?", picks=60)
+    yield "read article", reading
+    yield "answer", reading.answer
+    story = Story(tuple(f"{who} went to the kitchen." for who in ("Mary", "John") * 40), "Where is Mary?", "")
+    yield "answered", regard.open("reader").answer([story])[0]
+    yield "probe", Probe("bert-small", [50.0 + layer for layer in range(25)])
+    yield "error rates", ErrorRates({f"layer {layer}, mean of heads, {how}": 0.5 for layer in range(12) for how in ("soft", "largest")})
+    yield "translated", regard.open("zh-en-transformer").translate("我爱中国", n_best=3)
+
+
 @pytest.fixture(scope="module")
 def shown():
-    return dict(results())
+    return dict(results()) | dict(answers())
 
 
 class Balanced(HTMLParser):
@@ -96,12 +124,34 @@ def test_a_repr_is_short_and_has_no_address(shown):
 def test_html_is_well_formed(shown):
     with_html = {name: result._repr_html_() for name, result in shown.items() if hasattr(type(result), "_repr_html_")}
     expected = {"plan", "attended", "hard", "parameter table", "mask", "sighting", "seen", "comparison", "labels", "effect", "importance"}
-    assert expected | {"costs", "training costs"} == set(with_html)
+    expected |= {"costs", "training costs", "filled", "filled often", "classified", "prefixes", "read article", "answered", "probe"}
+    assert expected | {"error rates", "translated"} == set(with_html)
     for name, html in with_html.items():
         parser = Balanced()
         parser.feed(html)
         assert parser.open == [], name
     assert "Model" in shown["card"]._repr_markdown_() or "reader" in shown["card"]._repr_markdown_()
+
+
+def test_answers_keep_what_they_were_before_they_showed_themselves(shown):
+    """Lists, pairs and dictionaries still are that."""
+    assert [len(mask) for mask in shown["filled often"]] == [9] * 30
+    label, probability = shown["classified"]
+    assert shown["classified"].labels[label] == probability == max(shown["classified"].labels.values())
+    assert shown["prefixes"][-1].candidates[0][1] <= 1
+    assert shown["error rates"]["layer 0, mean of heads, soft"] == 0.5
+    assert "252 more rows" in str(shown["filled often"])
+
+
+def test_one_text_is_not_read_as_its_letters():
+    """`classify("text")` and `summarise("text")` take one text or a list, as `translate` does."""
+    vocabulary = Vocabulary.train(["good bad room"], kind="word")
+    encoder = Bert(BertConfig(vocabulary=len(vocabulary), d_model=16, heads=2, layers=1, context=20, masked=False)).eval()
+    classifier = Classifier(BertClassifier(encoder, 2).eval(), VocabularyText(vocabulary), ["good", "bad"], 20)
+    one, several = classifier.classify("good room"), classifier.classify(["good room", "bad"])
+    assert one == several[0]
+    assert one.text == "good room"
+    assert len(several) == 2
 
 
 def test_a_cut_table_says_how_much_is_missing(shown):

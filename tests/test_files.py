@@ -16,6 +16,7 @@ from regard.files import (
     read_bytes,
     read_json,
     read_record,
+    read_texts,
     record_line,
     write_atomic,
     write_record,
@@ -62,6 +63,45 @@ def test_a_full_disk_and_a_read_only_folder_are_errors_that_name_the_file(tmp_pa
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"the file was not written: .*b\.txt"):
         write_text(tmp_path / "file" / "b.txt", "a")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="another user is played by a forked process; run on Linux or macOS")
+def test_a_folder_that_may_not_be_written_to(tmp_path):
+    """The file system says no: root, who may write anywhere, becomes another user for it."""
+    tmp_path.chmod(0o555)
+    for parent in tmp_path.parents:
+        if parent.owner() == tmp_path.owner() and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o111)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            write_text(tmp_path / "b.txt", "a")
+            message = "it was written"
+        except BaseException as error:
+            message = f"{type(error).__name__}: {error}"
+        os.write(writer, message.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    said = os.read(reader, 1000).decode()
+    assert said == f"PermissionError: [Errno 13] Permission denied; the file was not written: '{tmp_path / 'b.txt'}'"
+    assert list(tmp_path.iterdir()) == []
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_list_of_texts(tmp_path):
+    (tmp_path / "a.json").write_text('["a", "中"]', encoding="utf-8")
+    assert read_texts(tmp_path / "a.json") == ["a", "中"]
+    for wrong in ("", "{}", "[1]", '["a"', "null", "[" * 10**5, '["a"], "texts": ["b"]', '{"texts": []}'):
+        (tmp_path / "a.json").write_text(wrong)
+        with pytest.raises(ValueError, match=r"a\.json"):
+            read_texts(tmp_path / "a.json")
+    (tmp_path / "a.json").write_bytes(b'["\xff"]')
+    with pytest.raises(ValueError, match=r"a\.json is not a text in UTF-8"):
+        read_texts(tmp_path / "a.json")
 
 
 def test_reading_has_a_limit(tmp_path):

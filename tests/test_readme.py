@@ -18,7 +18,7 @@ def blocks(path: Path) -> list[str]:
 def test_every_python_block_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some blocks write files
     code_blocks = blocks(ROOT / "README.md")
-    assert len(code_blocks) >= 4
+    assert len(code_blocks) == 3
     torch.manual_seed(0)
     names: dict[str, object] = {}
     for number, code in enumerate(code_blocks):
@@ -31,7 +31,8 @@ def test_every_python_block_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "rejected" in printed
 
 
-def test_every_python_block_of_the_chinese_one_runs() -> None:
+def test_every_python_block_of_the_chinese_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for number, code in enumerate(blocks(ROOT / "README.zh-CN.md")):
         exec(compile(code, f"README.zh-CN.md block {number}", "exec"), names)

@@ -12,7 +12,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 import torchvision_operators  # noqa: F401
 import transformers
-from tiny import inputs_of, tiny_config
+from tiny import HEADS, fill_zeros, inputs_of, tiny_config
 from torch import nn
 from transformers import CONFIG_MAPPING
 from transformers.models.auto import modeling_auto
@@ -27,6 +27,11 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4},
     "big_bird": {"block_size": 4, "num_random_blocks": 1},
     "bigbird_pegasus": {"block_size": 4, "num_random_blocks": 1},
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
+    "lilt": {"hidden_size": 48},
+    "funnel": {"num_hidden_layers": None, "block_sizes": [1, 1]},
+    "prophetnet": {"num_hidden_layers": None},
+    "gemma3": {"mm_tokens_per_image": 4},
     "longt5": {"local_radius": 3, "encoder_attention_type": "transient-global", "global_block_size": 4},
     "pegasus_x": {"block_size": 8, "num_global_tokens": 3},
     "reformer": {
@@ -51,14 +56,31 @@ def names() -> list[str]:
     return list(found.values())
 
 
+WAYS = [(2, "one"), (2, "none"), (2, "several"), (HEADS, "one"), (HEADS, "none")]  # heads of keys and values, pictures in the input
+
+
 def build(name: str) -> tuple[nn.Module, dict[str, Any]]:
-    """Return a tiny random model of a family, and inputs for it."""
-    with warnings.catch_warnings():
+    """Return a tiny random model of a family, and inputs that it runs with: the first of several ways that it accepts."""
+    first_error: Exception | None = None
+    for key_heads, pictures in WAYS:
+        try:
+            return _build(name, key_heads, pictures)
+        except Exception as error:
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
+def _build(name: str, key_heads: int, pictures: str) -> tuple[nn.Module, dict[str, Any]]:
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        config = tiny_config(CONFIG_MAPPING[name], OVERRIDES.get(name))
+        config = tiny_config(CONFIG_MAPPING[name], OVERRIDES.get(name), key_heads=key_heads)
         torch.manual_seed(0)
         model = model_class(type(config))(config).eval()
-    return model, inputs_of(model, LENGTHS.get(name, 12))
+        fill_zeros(model)
+        inputs = inputs_of(model, LENGTHS.get(name, 12), pictures=pictures)
+        model(**inputs)
+    return model, inputs
 
 
 def model_class(config: type) -> Any:

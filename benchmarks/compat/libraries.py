@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torchvision_operators  # noqa: F401
 from by_hand import MODELS as BY_HAND
+from tiny import fill_zeros
 from torch import Tensor, nn
 
 Built = tuple[nn.Module, Callable[[nn.Module], Any]]
@@ -19,7 +20,7 @@ TIMM = [
     *IMAGES, "cait_xxs24_224", "coat_tiny", "convit_tiny", "crossvit_tiny_240", "davit_tiny", "edgenext_xx_small", "efficientformerv2_s0",
     "gcvit_xxtiny", "hiera_tiny_224", "levit_128s", "maxvit_rmlp_pico_rw_256", "mobilevit_xxs", "mvitv2_tiny", "nest_tiny", "pit_ti_224",
     "pvt_v2_b0", "swin_tiny_patch4_window7_224", "swinv2_tiny_window8_256", "tiny_vit_5m_224", "tnt_s_legacy_patch16_224",
-    "twins_svt_small", "vit_relpos_small_patch16_224", "vit_small_patch16_siglip_gap_256", "volo_d1_224", "xcit_nano_12_p16_224",
+    "twins_svt_small", "vit_relpos_small_patch16_224", "vit_base_patch16_siglip_gap_224", "volo_d1_224", "xcit_nano_12_p16_224",
 ]  # fmt: skip
 TORCHVISION = ["vit", "swin", "swin v2", "maxvit"]
 DIFFUSERS = ["unet, plain processor", "unet, SDPA processor", "autoencoder", "dit", "sd3", "flux", "pixart"]
@@ -44,7 +45,9 @@ def names(library: str) -> list[str]:
 def build(library: str, name: str) -> Built:
     """Return a model, and a function that calls it."""
     torch.manual_seed(0)
-    return BUILDERS[library](name)
+    model, run = BUILDERS[library](name)
+    fill_zeros(model)
+    return model, run
 
 
 def call(*inputs: Any, **options: Any) -> Callable[[nn.Module], Any]:
@@ -178,7 +181,7 @@ def _vit_pytorch(name: str) -> Built:
         return model, call(image(64))
     if name == "CrossFormer":
         model = importlib.import_module("vit_pytorch.crossformer").CrossFormer(
-            num_classes=5, dim=(16, 32, 32, 32), depth=(1, 1, 1, 1), global_window_size=(4, 2, 2, 1), local_window_size=2
+            num_classes=5, dim=(64, 64, 64, 64), depth=(1, 1, 1, 1), global_window_size=(4, 2, 2, 1), local_window_size=2
         )
         return model, call(image(64))
     if name == "RegionViT":

@@ -28,7 +28,7 @@ LIBRARIES = [
     "sentence_transformers",
     "written by hand",
 ]
-SECONDS = 540  # per process
+SECONDS = 3600  # per process, which a model that hangs would stop
 
 
 def names_of(library: str) -> list[str]:

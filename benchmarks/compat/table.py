@@ -22,10 +22,14 @@ Made by `make compat` (`benchmarks/compat/`): each model is tiny, has random wei
 - **layers**: attention layers caught. **modules**: the innermost modules named attention that ran; each of them must have been caught.
 - **weights from**: what exact weights are recomputed from: *interface* (queries and keys, as the model passes them to an attention
   function), *queries and keys* (found again in a model that computes attention itself), its *scores*, or its *weights*.
-- **weights**: largest difference from the attentions that the model itself returns with eager attention, where it returns any.
+- **weights**: largest difference from the attentions that the model itself returns with eager attention, where it returns any; if not
+  all that it returns have the form of weights over all keys (Longformer returns windows), how many were compared.
 - **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
   unless noted.
-- **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer leaves it as it is.
+- **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer (without a softmax, a window wider than
+  the text) leaves it as it is.
+
+A model that is *named* has layers that give no weights, which `seen.missed` lists with what to do; all its other layers are caught.
 
 torchvision's wheels lack the operators `nms` and `qnms` beside this build of torch and cannot be imported; the script declares them
 (`benchmarks/compat/torchvision_operators.py`), which is enough for models of attention.
@@ -60,6 +64,8 @@ def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
     lines = [f"## {title}\n", f"{len(caught)} of {len(checked)} caught completely; {len(named)} named in `missed`; {len(silent)} silent; "
              f"{len(broken)} broken by watching.\n"]  # fmt: skip
     lines += [f"- **{r['name']}** is named: {r['missed'][0][0]}: {r['missed'][0][1]}" for r in named]
+    inexact = [r["name"] for r in checked if not is_exact(r)]
+    lines += [f"- Not exact, or what-if does not act: {', '.join(inexact)}."] if inexact else []
     lines += [f"- **{r['name']}** is SILENT: {', '.join(r['unseen'][:3]) or 'nothing was caught'}" for r in silent]
     lines += [f"- **{r['name']}** BROKE: {r.get('error', r['status'])}" for r in broken]
     lines += ["", "| model | layers | modules | weights from | weights | output | what-if |", "|---|---|---|---|---|---|---|"]
@@ -75,11 +81,22 @@ def is_caught(r: dict[str, Any]) -> bool:
     return r["seen"] > 0 and not r["missed"] and not r["unseen"]
 
 
+def acts(what_if: dict[str, float]) -> bool:
+    return what_if["muted"] > 0 and what_if["neutral"] <= LARGEST
+
+
+def is_exact(r: dict[str, Any]) -> bool:
+    """Return whether weights and outputs are the model's own, every proof holds, and what-if acts."""
+    same = r["own"] and r["proof"] and r["output"] <= LARGEST and (r["weights"] is None or r["weights"] <= LARGEST)
+    return same and (not r["what-if"] or acts(r["what-if"]))
+
+
 def row(r: dict[str, Any]) -> str:
     weights = "" if r["weights"] is None else f"{r['weights']:.0e}"
+    if weights and r["unmatched"]:
+        weights += f" ({r['expected'] - r['unmatched']} of {r['expected']})"
     what_if = r["what-if"]
-    acts = isinstance(what_if, dict) and what_if["muted"] > 0 and what_if["neutral"] <= LARGEST
-    works = "" if not what_if else "refused" if isinstance(what_if, str) else "✓" if acts else "✗"
+    works = "" if not what_if else "✓" if acts(what_if) else "✗"
     notes = "" if r["own"] else " (own differs)"
     made_from = ", ".join(r["from"])
     return f"| {r['name']} | {r['layers']} | {r['modules']} | {made_from} | {weights} | {r['output']:.0e}{notes} | {works} |"

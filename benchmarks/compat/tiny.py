@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 # Sizes by the name of a config's field. Heads times head width is the hidden size everywhere.
-HIDDEN, HEADS, LAYERS, WIDE, VOCABULARY = 32, 4, 2, 37, 120
+HIDDEN, HEADS, LAYERS, WIDE, VOCABULARY = 32, 4, 2, 40, 120
 SIZES: dict[str, int] = {
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "encoder_hidden_size", "decoder_hidden_size"), HIDDEN),
     **dict.fromkeys(("embed_dim", "word_embed_proj_dim", "embedding_size", "d_embed", "conv_dim", "lstm_dim", "text_embed_dim"), HIDDEN),
@@ -34,28 +34,56 @@ SIZES: dict[str, int] = {
 }  # fmt: skip
 
 
-def tiny_config(kind: type, overrides: dict[str, Any] | None = None) -> Any:
-    """Return a config of this class with small sizes; nested configs are made small too. `overrides` may name fields as "text_config.x"."""
+def tiny_config(kind: type, overrides: dict[str, Any] | None = None, *, key_heads: int = 2) -> Any:
+    """Return a config of this class with small sizes; nested configs are made small too. `overrides` may name fields as "text_config.x",
+    and None as a value leaves a field alone. key_heads: heads of keys and values, where the config can have fewer of them.
+    """
     overrides = overrides or {}
     probe = kind()
     options: dict[str, Any] = {}
-    for name, size in SIZES.items():
-        value = getattr(probe, name, None)
-        if isinstance(value, int) and not isinstance(value, bool) and (value > size or name in ("pad_token_id", "vocab_size")):
-            options[probe.attribute_map.get(name, name) if name in probe.attribute_map else name] = size
-    if isinstance(spread := getattr(probe, "initializer_range", None), float) and spread < 0.01:
+    for name, size in {**SIZES, "num_key_value_heads": key_heads, "num_kv_heads": key_heads}.items():
+        value = _value(probe, name)
+        is_large = isinstance(value, int) and not isinstance(value, bool) and (value > size or name in ("pad_token_id", "vocab_size"))
+        is_unset = value is None and name in ("head_dim", "num_key_value_heads", "vocab_size") and hasattr(kind, name)
+        if (is_large or is_unset) and _can_be_set(kind, name):
+            options[probe.attribute_map.get(name, name)] = size
+    if isinstance(spread := _value(probe, "initializer_range"), float) and spread < 0.01:
         options["initializer_range"] = 0.02  # smaller ones make every attention uniform
+    rope = _value(probe, "rope_parameters")
+    if isinstance(rope, dict) and "mrope_section" in rope:
+        options["rope_parameters"] = {**rope, "mrope_section": [1, 1, 2]}  # together half a head's width
     for name in getattr(probe, "sub_configs", {}):
-        part = getattr(probe, name, None)
+        part = _value(probe, name)
         if part is not None:
             nested = {key[len(name) + 1 :]: value for key, value in overrides.items() if key.startswith(name + ".")}
-            options[name] = tiny_config(type(part), nested).to_dict()
-    layers = options.get("num_hidden_layers", getattr(probe, "num_hidden_layers", LAYERS))
-    types = getattr(probe, "layer_types", None)
-    if isinstance(types, list | tuple) and types and isinstance(layers, int):
+            options[name] = tiny_config(type(part), nested, key_heads=key_heads).to_dict()
+    layers = options.get("num_hidden_layers", _value(probe, "num_hidden_layers") or LAYERS)
+    types = _value(probe, "layer_types")
+    if isinstance(types, list | tuple) and types and isinstance(layers, int) and _can_be_set(kind, "layer_types"):
         options["layer_types"] = _layer_types(list(types), layers)
     options |= {key: value for key, value in overrides.items() if "." not in key}
-    return kind(**options)
+    return kind(**{key: value for key, value in options.items() if not (key in overrides and value is None)})
+
+
+def _value(config: Any, name: str) -> Any:
+    """Return a field of a config; None if it has none, or one per layer."""
+    try:
+        return getattr(config, name, None)
+    except Exception:
+        return None
+
+
+def _can_be_set(kind: type, name: str) -> bool:
+    field = getattr(kind, name, None)
+    return not isinstance(field, property) or field.fset is not None
+
+
+def fill_zeros(model: nn.Module) -> None:
+    """Give parameters that begin as zero random numbers: behind a last layer of zeros no change of attention would show."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_floating_point() and not bool(parameter.any()):
+                nn.init.normal_(parameter, std=0.02)
 
 
 def _layer_types(types: list[str], layers: int) -> list[str]:
@@ -64,8 +92,8 @@ def _layer_types(types: list[str], layers: int) -> list[str]:
     return [kinds[i % len(kinds)] for i in range(layers)]
 
 
-def inputs_of(model: nn.Module, length: int = 12, batch: int = 2) -> dict[str, Any]:
-    """Return inputs for a model, by the names of its forward's arguments."""
+def inputs_of(model: nn.Module, length: int = 12, batch: int = 2, pictures: str = "one") -> dict[str, Any]:
+    """Return inputs for a model, by the names of its forward's arguments. pictures: "one", "several" (one more axis) or "none"."""
     generator = torch.Generator().manual_seed(0)
     config = model.config
     names = set(inspect.signature(model.forward).parameters)
@@ -77,8 +105,14 @@ def inputs_of(model: nn.Module, length: int = 12, batch: int = 2) -> dict[str, A
         inputs["input_ids"] = ids
     if "decoder_input_ids" in names:
         inputs["decoder_input_ids"] = torch.randint(5, min(vocabulary, VOCABULARY), (batch, 7), generator=generator)
-    if "pixel_values" in names and (main == "pixel_values" or "vision_config" in getattr(config, "sub_configs", {})):
-        inputs["pixel_values"] = _pixels(model, batch, generator)
+    has_pictures = main == "pixel_values" or "vision_config" in getattr(config, "sub_configs", {})
+    if "pixel_values" in names and has_pictures and pictures != "none":
+        pixels = _pixels(model, batch, generator)
+        inputs["pixel_values"] = pixels.unsqueeze(1).repeat(1, 2, 1, 1, 1) if pictures == "several" else pixels
+    if "bbox" in names and "input_ids" in inputs:
+        inputs["bbox"] = torch.zeros(batch, length, 4, dtype=torch.int64)
+    if main == "inputs" and _field(config, "d_model"):
+        inputs["inputs"] = torch.randn(batch, length, _field(config, "d_model"), generator=generator)
     if main == "input_values":
         inputs = {"input_values": torch.randn(batch, 2000, generator=generator)}
     if main == "input_features":
@@ -97,7 +131,7 @@ def _pixels(model: nn.Module, batch: int, generator: torch.Generator) -> torch.T
 
 def _field(config: Any, name: str) -> Any:
     """Return a field of a config, or of one inside it."""
-    value = getattr(config, name, None)
+    value = _value(config, name)
     if value is not None:
         return value
     for part in getattr(config, "sub_configs", {}):

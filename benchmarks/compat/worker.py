@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-SECONDS = 60  # per model
+SECONDS = 60  # of processor time per model
 
 
 class TookTooLong(Exception):
@@ -20,7 +20,7 @@ class TookTooLong(Exception):
 
 
 def _stop(*_: Any) -> None:
-    raise TookTooLong(f"over {SECONDS} s")
+    raise TookTooLong(f"over {SECONDS} s of processor time")
 
 
 def check_one(library: str, name: str) -> dict[str, Any]:
@@ -31,8 +31,6 @@ def check_one(library: str, name: str) -> dict[str, Any]:
 
         try:
             model, inputs = families.build(name)
-            with torch.no_grad():
-                model(**inputs)
         except Exception as error:
             return {"status": "not built", "error": f"{type(error).__name__}: {str(error)[:300]}"}
         parameters = sum(p.numel() for p in model.parameters())
@@ -47,20 +45,20 @@ def check_one(library: str, name: str) -> dict[str, Any]:
 def main() -> None:
     folder, library, *names = sys.argv[1:]
     torch.set_num_threads(1)
-    signal.signal(signal.SIGALRM, _stop)
+    signal.signal(signal.SIGPROF, _stop)
     for name in names:
         path = Path(folder) / library / f"{name.replace('/', '-')}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"name": name, "status": "crashed"}))  # replaced below, if the process lives
-        start = time.perf_counter()
-        signal.alarm(SECONDS)
+        start = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             found = check_one(library, name)
         except Exception as error:
             found = {"status": "failed", "error": f"{type(error).__name__}: {str(error)[:500]}", "trace": traceback.format_exc()[-3000:]}
         finally:
-            signal.alarm(0)
-        path.write_text(json.dumps({"name": name, **found, "seconds": round(time.perf_counter() - start, 2)}, indent=1))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        path.write_text(json.dumps({"name": name, **found, "seconds": round(time.process_time() - start, 2)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,17 @@ from .tracing import transform
 
 @dataclass(frozen=True)
 class Plan:
-    """Which kernel runs, why, why not the others, and how much memory it takes beside its inputs."""
+    """Which kernel runs, why, why not the others, and how much memory it takes beside its inputs.
+
+    kernel: the kernel's name.
+    reason: why it was selected.
+    rejected: for each faster kernel, why it does not run this call.
+    bytes: estimated peak memory beside the inputs; with the backward pass where a gradient is needed.
+
+    >>> q = torch.randn(1, 2, 8, 4)
+    >>> explain(q, q, q, kernel="reference").kernel
+    'reference'
+    """
 
     kernel: str
     reason: str
@@ -34,6 +44,10 @@ class Plan:
 
     @classmethod
     def of(cls, request: Request, selection: Selection) -> Plan:
+        """Describe what a selected kernel will do for a request.
+
+        request: the call; selection: the kernel and those that were rejected.
+        """
         kernel, rejected = selection
         return cls(kernel.name, kernel.reason(request), rejected, kernel.bytes(request))
 
@@ -53,8 +67,16 @@ class Plan:
 class Attended:
     """The result of :func:`observe`. Fields that a choice does not define are None.
 
-    output (…, L, dv); lse (…, L), the log of the softmax's denominator; index and log_prob (…, L) of a hard choice;
-    readings by name; plan, how it was computed.
+    output: the gathered values, (…, L, dv).
+    lse: the log of the softmax's denominator, (…, L).
+    index: the key that a hard choice picked, (…, L); −1 for a query that sees no key.
+    log_prob: the log-probability of that key, (…, L).
+    readings: the results of the readings, by name.
+    plan: how it was computed.
+
+    >>> q = torch.randn(1, 2, 8, 4)
+    >>> observe(q, q, q, kernel="reference")
+    Attended(output (1, 2, 8, 4), lse (1, 2, 8), by the reference kernel)
     """
 
     output: Tensor
@@ -93,9 +115,9 @@ def _shape(value: Any) -> str:
 def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOptions]) -> Tensor:
     """Compute attention, ``Σ_n choice(score(k_n, q)) v_n`` for every query: (…, L, dv).
 
-    query (…, h, L, d), key (…, k, S, d), value (…, k, S, dv), where k divides h (grouped heads) or equals it; leading axes
-    broadcast. Jagged nested tensors (B, h, length, d) run packed, each sequence on its own.
-
+    query: (…, h, L, d); leading axes of the three broadcast.
+    key: (…, k, S, d), where k equals h or divides it (grouped heads).
+    value: (…, k, S, dv). Jagged nested tensors (B, h, length, d) run packed, each sequence on its own.
     score: the similarity of a query and a key; default the scaled dot product. By name: "dot", "scaled_dot", "gaussian".
     mask: which keys are visible to each query (True = visible); default all. `regard.dense` makes one of a bool tensor.
     bias: added to the scores: a tensor that broadcasts to (batch, heads, queries, keys), or a `Bias`. Tensors in masks and biases
@@ -103,7 +125,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
     choice: how a row of scores becomes weights; default softmax. By name: "softmax", "sparsemax", "entmax15", "argmax", "sample".
     dropout: probability of setting a weight to zero, applied whenever it is above 0 (there is no training mode here).
     generator: source of the random numbers of dropout and of `Sample`.
-    kernel: "auto", or the name of one kernel. limit_bytes: raise a MemoryError instead of allocating more than that.
+    kernel: "auto", or the name of one kernel: "native", "fused", "streamed", "reference".
+    limit_bytes: raise MemoryError instead of allocating more than that.
+
+    Returns the output, (…, h, L, dv), in the dtype of the query. Raises ValueError for shapes, masks or kernels that do not fit, with what
+    was expected; TypeError for an argument of the wrong type.
 
     >>> q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
     >>> attend(q, k, v).shape
@@ -134,7 +160,10 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
 def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[ObserveOptions]) -> Attended:
     """Compute :func:`attend`, and also return the lse, the keys a hard choice picked, the readings and the plan.
 
-    readings: statistics of the weights to compute, returned by name; the other arguments are those of :func:`attend`.
+    readings: statistics of the weights to compute, returned by name.
+    others: as in :func:`attend`.
+
+    Returns an :class:`Attended`.
 
     >>> from regard import Entropy
     >>> q = torch.zeros(1, 1, 4, 8)
@@ -159,6 +188,11 @@ def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Observe
 @with_options(ObserveOptions, DEFAULTS)
 def explain(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[ObserveOptions]) -> Plan:
     """Return which kernel :func:`attend` (with readings, :func:`observe`) would run, and why, without running it.
+
+    readings: as in :func:`observe`.
+    others: as in :func:`attend`; nothing is computed, and the state of `generator` is left as it is.
+
+    Returns a :class:`Plan`.
 
     >>> q = torch.randn(1, 8, 128, 64)
     >>> explain(q, q, q, kernel="streamed").kernel

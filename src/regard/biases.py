@@ -16,6 +16,13 @@ class Bias(nn.Module):
     """Base class of biases. Parameters are trained like any module's; their gradient is summed over tiles.
 
     A new bias is a subclass with ``tile``; if its values depend on key − query alone, ``diagonals`` lets the compiled kernels read it.
+
+    >>> class Near(Bias):
+    ...     def tile(self, rows, cols, L, S, *, device=None, dtype=None):
+    ...         return -offsets(rows, cols, L, S, device=device).abs().to(dtype or torch.float32)[None, None]
+    >>> Near().tile(range(2), range(2), 2, 2)[0, 0]
+    tensor([[-0., -1.],
+            [-1., -0.]])
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -26,12 +33,17 @@ class Bias(nn.Module):
     def tile(
         self, rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """Values for queries ``rows`` and keys ``cols`` of the whole L×S pattern, broadcastable to (B, h, l, s)."""
+        """Values for queries ``rows`` and keys ``cols`` of the whole L×S pattern, broadcastable to (B, h, l, s).
+
+        device, dtype: of the tensor to return.
+        """
         raise NotImplementedError
 
     def diagonals(self, L: int, S: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor | None:
         """The values of a bias that depends on key − query alone, (h|1, L + S − 1): entry n belongs to key − query = n − S + 1, with the
         last query at the position of the last key. None: it depends on more than that.
+
+        device, dtype: of the tensor to return.
         """
         return None
 
@@ -111,6 +123,8 @@ class Diagonals(Bias):
 class Alibi(Bias):
     """ALiBi: ``−slope · |key − query|`` with one fixed slope per head (Press et al. 2022, section 3).
 
+    heads: number of heads; the slopes are 2^(−8/heads), 2^(−16/heads), ….
+
     >>> Alibi(8).tile(range(2), range(2), 2, 2)[0, 0]
     tensor([[-0.0000, -0.5000],
             [-0.5000, -0.0000]])
@@ -143,6 +157,13 @@ class RelativeBias(Bias):
     """T5's relative position bias: one learned number per head and bucket; near distances singly, far ones in logarithmic buckets.
 
     Raffel et al. 2020 (T5), section 2.1. ``table`` is (buckets, heads).
+
+    heads: number of heads.
+    buckets: rows of the table.
+    max_distance: all distances from here on share the last bucket.
+    both_directions: half of the buckets for keys after the query (encoders); False: those share the bucket of distance 0 (decoders).
+
+    Raises ValueError for too few buckets or too short a distance.
 
     >>> RelativeBias(heads=4).tile(range(5), range(7), 5, 7).shape
     torch.Size([1, 4, 5, 7])

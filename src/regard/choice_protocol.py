@@ -24,8 +24,17 @@ class Row:
 class Choice(nn.Module):
     """Base class of choices. ``choice(scores)`` computes the weights of a whole (…, L, S) matrix.
 
-    A new choice is a soft one: a subclass with ``dense``, ``fit``, ``weights`` and ``slope``, whose gradient has the form above. The
-    kernels themselves compute Softmax, Argmax and Sample, so a subclass of those cannot compute something else.
+    A new choice is a soft one: a subclass with ``dense``, ``fit``, ``weights`` and ``slope``, whose gradient has the form
+    ``dz = g ∘ (dp − Σ g·dp / Σ g)``. The kernels themselves compute Softmax, Argmax and Sample, so a subclass of those
+    cannot compute something else.
+
+    temperature: divides the scores first: a number, or a tensor, scalar or one per head (h,), that may be learned.
+
+    Raises ValueError for a temperature that is not positive.
+
+    >>> import torch, regard
+    >>> regard.Softmax(temperature=0.5)(torch.zeros(1, 4))
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
 
     hard = False  # picks one key; only Argmax and Sample do
@@ -47,7 +56,7 @@ class Choice(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not define fit(tiles), which every kernel but 'reference' needs")
 
     def weights(self, z: Tensor, row: Row) -> Tensor:
-        """The weights of one tile of scores, given the rows' thresholds."""
+        """The weights of one tile of scores z, given what `fit` computed of each row."""
         raise NotImplementedError(f"{type(self).__name__} does not define weights(z, row), which every kernel but 'reference' needs")
 
     def slope(self, p: Tensor) -> Tensor:

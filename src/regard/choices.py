@@ -24,8 +24,11 @@ from .sparse_choices import Entmax, Entmax15, Sparsemax, TopKSoftmax
 class Softmax(ComputedByKernels):
     """Softmax: ``α_n = exp(z_n) / Σ exp(z_m)``.
 
-    ``temperature`` divides the scores first: a number, or a tensor, scalar or one per head, that may be learned. ``sinks`` (h,) are
-    logits added to the denominator only, so that a head's weights may sum to less than 1 (as in gpt-oss); the temperature divides them too.
+    temperature: divides the scores first: a number, or a tensor, scalar or one per head, that may be learned.
+    sinks: logits (h,) added to the denominator only, so that a head's weights may sum to less than 1 (as in gpt-oss); the temperature
+        divides them too.
+
+    Raises ValueError for sinks that are not (h,).
 
     >>> Softmax()(torch.tensor([[0., math.log(3.)]]))
     tensor([[0.2500, 0.7500]])
@@ -67,6 +70,8 @@ class Argmax(ComputedByKernels):
 
     Gradients reach the picked value, never the scores.
 
+    temperature: accepted as by every choice; the largest score stays the largest.
+
     >>> Argmax()(torch.tensor([[0.1, 0.9, 0.3]]))
     tensor([[0., 1., 0.]])
     """
@@ -83,7 +88,10 @@ class Sample(ComputedByKernels):
     """Sample one key from softmax(z), with its log-probability: hard attention as used in training.
 
     The draw is not differentiable; train it with :func:`reinforce` on the returned log-probability, or set
-    ``straight_through`` to differentiate as if the soft weights had been used.
+    ``straight_through``.
+
+    temperature: divides the scores first, as in :class:`Choice`.
+    straight_through: whether gradients flow as if the soft weights had been used.
 
     >>> z = torch.tensor([[-math.inf, 0.0]])
     >>> Sample()(z)
@@ -121,8 +129,11 @@ def draw(z: Tensor, uniform: Tensor) -> Tensor:
 def reinforce(log_prob: Tensor, reward: Tensor, baseline: Tensor | float = 0.0) -> Tensor:
     """The REINFORCE loss, ``−mean((reward − baseline) · log p)``, with no gradient through reward and baseline.
 
-    Williams 1992. log_prob and reward must have the same shape (if a sequence earns one reward, sum its log-probabilities
-    first); train a learned baseline by its own squared error.
+    log_prob: log-probabilities of what was sampled, such as `observe(…, choice=Sample()).log_prob`.
+    reward: what each sample earned, in the same shape (if a sequence earns one reward, sum its log-probabilities first).
+    baseline: what was expected, a number or a tensor; train a learned baseline by its own squared error.
+
+    Returns the loss, a scalar. Raises ValueError if the shapes differ. Williams 1992.
 
     >>> reinforce(torch.tensor([-1.0, -2.0]), torch.tensor([1.0, 0.0]), 0.5)
     tensor(-0.2500)

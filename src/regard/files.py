@@ -28,7 +28,7 @@ class DamagedFile(ValueError):
     """A file whose content is not what was written."""
 
 
-class FolderInUse(ValueError):
+class FolderInUse(OSError):
     """A folder that another process holds."""
 
 
@@ -77,6 +77,22 @@ def read_bytes(path: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
     return data
 
 
+def read_text(path: str | Path, most: int = MAX_TEXT_BYTES) -> str:
+    """Return the text of a UTF-8 file; anything else is a ValueError that names the file."""
+    try:
+        return read_bytes(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
+
+
+def read_texts(path: str | Path, most: int = MAX_JSON_BYTES) -> list[str]:
+    """Return the JSON list of texts in a file; anything else is a ValueError that names the file."""
+    texts = _parsed(read_text(path, most), path)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{path} holds something else than a JSON list of texts")
+    return texts
+
+
 def read_json(path: str | Path, most: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """Return the JSON object in a file; anything else is a ValueError that names the file."""
     return as_object(read_bytes(path, most), path)
@@ -90,15 +106,19 @@ def as_object(data: bytes | str, origin: str | Path) -> dict[str, Any]:
         ...
     ValueError: config.json is not JSON: it is nested too deeply
     """
+    content = _parsed(data, origin)
+    if not isinstance(content, dict):
+        raise ValueError(f"{origin} holds a {type(content).__name__}; expected a JSON object")
+    return content
+
+
+def _parsed(data: bytes | str, origin: str | Path) -> Any:
     try:
-        content = json.loads(data if isinstance(data, str) else data.decode("utf-8"))
+        return json.loads(data if isinstance(data, str) else data.decode("utf-8"))
     except RecursionError:
         raise ValueError(f"{origin} is not JSON: it is nested too deeply") from None
     except ValueError as error:  # not UTF-8, or not JSON
         raise ValueError(f"{origin} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{origin} holds a {type(content).__name__}; expected a JSON object")
-    return content
 
 
 def write_record(path: str | Path, record: dict[str, Any]) -> Path:
@@ -153,9 +173,10 @@ def hold_folder(folder: str | Path) -> Iterator[None]:
     file = Path(folder) / "run.lock"
     descriptor = _locked(file)
     try:
-        os.ftruncate(descriptor, 0)
         started = time.strftime("%Y-%m-%d %H:%M:%S")
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {started}".encode())
+        with contextlib.suppress(OSError):  # the disk is full: it is held all the same
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {started}".encode())
         yield
     finally:
         with contextlib.suppress(OSError):  # Windows cannot remove an open file

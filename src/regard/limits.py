@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _NAMES = {bool: "true or false", str: "a text"}
 
-__all__ = ["MAX_LAYERS", "MAX_SIZE", "check_count", "check_fields"]
+__all__ = ["MAX_LAYERS", "MAX_SIZE", "check_count", "check_counts", "check_fields"]
 
 MAX_LAYERS = 1_000
 MAX_SIZE = 100_000_000  # of every other count: widths, heads, vocabularies, positions; the product of two still fits 64 bits
@@ -27,6 +27,24 @@ def check_count(name: str, value: Any, least: int = 0) -> None:
     most = MAX_LAYERS if "layer" in name else MAX_SIZE
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} is {_short(value)}; expected a whole number from {least} to {most:,}")
+
+
+def check_counts(config: Any, depth: int = 0) -> None:
+    """Raise ValueError for a whole number in a config.json, nested or not, that is larger than any model has.
+
+    >>> check_counts({"text_config": {"num_hidden_layers": 10**9}})
+    Traceback (most recent call last):
+        ...
+    ValueError: num_hidden_layers is 1000000000; expected a whole number from 0 to 1,000
+    """
+    if depth > 50:
+        raise ValueError("the config is nested too deeply")
+    for name, value in config.items() if isinstance(config, dict) else ():
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) > MAX_SIZE)
+        if whole and value > (MAX_LAYERS if str(name).endswith(("layers", "n_layer")) else MAX_SIZE):
+            check_count(str(name), value)
+        for part in value if isinstance(value, list) else [value]:
+            check_counts(part, depth + 1)
 
 
 def check_fields(config: Any, *, may_be_zero: Collection[str] = (), indices: Collection[str] = ()) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.colours import blue, hexadecimal
+from regard.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,10 +114,9 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write a figure as .svg, .png or .pdf, without a date, so that the same figure gives the same file."""
     target = figure_file(path)
     kind = target.suffix.lower()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {"Creator" if kind != ".png" else "Software": "regard", **_METADATA[kind]}
     with figure_style([]):
-        figure.savefig(target, metadata={"Creator" if kind != ".png" else "Software": "regard", **_METADATA[kind]})
-    return target
+        return write_atomic(target, lambda draft: figure.savefig(draft, format=kind[1:], metadata=metadata))
 
 
 def finish(figure: Figure, title: str, proof: object, *, placed: bool = False) -> None:

@@ -17,11 +17,17 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A score written as ``cap(scale · query · key + key_bias) + row_shift``.
+    """A score written as ``cap(scale · query · key + key_bias) + row_shift``: what `Score.lower` returns.
 
-    query (…, L, d') and key (…, S, d') are what the kernel multiplies; key_bias (…, S) is added to every row; row_shift
-    (…, L) is the same along a row, so softmax cancels it and only the lse and the largest logit need it; cap is the soft
-    cap ``c · tanh(s / c)``.
+    query, key: what the kernel multiplies, (…, L, d') and (…, S, d').
+    scale: the factor of the product.
+    key_bias: added to every row, (…, S).
+    row_shift: the same along a row, (…, L), so softmax cancels it and only the lse and the largest logit need it.
+    cap: the soft cap ``c · tanh(s / c)``; None for none.
+
+    >>> q, k = torch.randn(3, 4), torch.randn(5, 4)
+    >>> ScaledDot().lower(q, k).scale
+    0.5
     """
 
     query: Tensor
@@ -37,12 +43,21 @@ class Score(nn.Module):
 
     A new score is a subclass with ``tile``; the other methods make it faster (``lower``, ``prepare``), keep its tiles small (``width``)
     or check more.
+
+    >>> class Manhattan(Score):
+    ...     def tile(self, query, key):
+    ...         return -(query[..., :, None, :] - key[..., None, :, :]).abs().sum(-1)
+    >>> Manhattan()(torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 0.0], [1.0, 2.0]]))
+    tensor([[-3., -0.]])
     """
 
     widens = True  # run half-precision inputs in float32; False for plain dot products, which accumulate in float32 anyway
 
     def lower(self, query: Tensor, key: Tensor) -> Lowered | None:
-        """The score as a dot product, or None when it is not one."""
+        """The score as a dot product, or None when it is not one.
+
+        query, key: (…, L, d) and (…, S, d).
+        """
         return None
 
     def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +65,7 @@ class Score(nn.Module):
         return query, key
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores of prepared queries (…, l, d') against prepared keys (…, s, d'): (…, l, s)."""
+        """Scores of prepared queries `query` (…, l, d') against prepared keys `key` (…, s, d'): (…, l, s)."""
         raise NotImplementedError(f"{type(self).__name__} does not define tile(query, key); a score must")
 
     def prepared(self) -> Prepared:
@@ -58,7 +73,7 @@ class Score(nn.Module):
         return Prepared(self)
 
     def lower_prepared(self, query: Tensor, key: Tensor) -> Lowered | None:
-        """`lower` for prepared queries and keys."""
+        """`lower` for a prepared `query` and `key`."""
         return self.lower(query, key) if type(self).prepare is Score.prepare else None
 
     def width(self, query: Tensor) -> int:
@@ -66,7 +81,7 @@ class Score(nn.Module):
         return 1
 
     def check(self, query_width: int, key_width: int) -> None:
-        """Raise ValueError for widths this score cannot compare."""
+        """Raise ValueError if the score cannot compare `query_width` with `key_width` features."""
         if query_width != key_width:
             raise ValueError(
                 f"key has {key_width} features but the query has {query_width}; pass a Bilinear or Additive score, or project one of them"
@@ -130,6 +145,11 @@ class ScaledDot(Score):
 
     Vaswani et al. 2017, section 3.2.1; the cap is Gemma 2's (Gemma Team 2024, section 2).
 
+    scale: the factor; None for 1/√d.
+    cap: the c of the soft cap; None for none.
+
+    Raises ValueError for a cap that is not positive.
+
     >>> ScaledDot()(torch.tensor([[1., 2., 0., 0.]]), torch.tensor([[3., 4., 9., 9.]]))
     tensor([[5.5000]])
     """
@@ -164,6 +184,9 @@ class Additive(Score):
     Bahdanau et al. 2015, appendix A.1.2 (their W_a is our U, their U_a our W). W x and U q are computed once each; only the
     tanh and the product with v are done per pair.
 
+    query_width, key_width: features of a query and of a key.
+    hidden: units of the hidden layer.
+
     >>> Additive(3, 5, hidden=8)(torch.randn(2, 4, 3), torch.randn(2, 6, 5)).shape
     torch.Size([2, 4, 6])
     """
@@ -176,6 +199,7 @@ class Additive(Score):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Initialise the parameters anew."""
         nn.init.xavier_uniform_(self.U)
         nn.init.xavier_uniform_(self.W)
         bound = 1 / math.sqrt(max(self.v.numel(), 1))
@@ -202,6 +226,9 @@ class Bilinear(Score):
 
     Asymmetric: swapping x and q changes the score, unlike a dot product.
 
+    query_width, key_width: features of a query and of a key.
+    rank: the largest rank of W; None for a full matrix.
+
     >>> Bilinear(3, 5, rank=2)(torch.randn(4, 3), torch.randn(6, 5)).shape
     torch.Size([4, 6])
     """
@@ -218,6 +245,7 @@ class Bilinear(Score):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Initialise the parameters anew."""
         for parameter in self.parameters():
             nn.init.xavier_uniform_(parameter)
 
@@ -251,6 +279,11 @@ class Gaussian(Score):
 
     w is one number or one per dimension; ``learn=True`` makes it a parameter. It lowers to a dot product only where rounding
     allows: the expanded square loses precision by cancellation once w·range is large, and then the difference is computed in the tile.
+
+    width: w, a number or a tensor of one per dimension.
+    learn: whether w is a parameter.
+
+    Raises ValueError for a width that is not a number or a vector.
 
     >>> Gaussian(width=2.0)(torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0]]))
     tensor([[-2.,  0.]])

@@ -24,6 +24,8 @@ class Sparsemax(Choice):
 
     Martins and Astudillo 2016, algorithm 1.
 
+    temperature: divides the scores first, as in :class:`Choice`.
+
     >>> Sparsemax()(torch.tensor([[1.0, 0.5, -1.0]]))
     tensor([[0.7500, 0.2500, 0.0000]])
     """
@@ -54,6 +56,8 @@ class Entmax15(Choice):
     """1.5-entmax: ``max(z/2 − τ, 0)²``, between softmax and sparsemax; sparse, with a continuous gradient.
 
     Peters, Niculae and Martins 2019, section 4 and algorithm 2.
+
+    temperature: divides the scores first, as in :class:`Choice`.
 
     >>> Entmax15()(torch.tensor([[2.0, 0.0]])).sum()
     tensor(1.)
@@ -90,6 +94,10 @@ class Entmax(Choice):
 
     alpha: a number above 1, or a tensor, scalar or one per head (h,), that may be learned; a tensor is kept above 1.01. The gradient
     in α is that of Correia, Niculae and Martins 2019, proposition 1; memory is linear, as for every choice.
+
+    temperature: divides the scores first, as in :class:`Choice`.
+
+    Raises ValueError for an α of 1 or less, or of several axes.
 
     >>> Entmax(2.0)(torch.tensor([[1.0, 0.5, -1.0]]))
     tensor([[0.7500, 0.2500, 0.0000]])
@@ -210,6 +218,11 @@ class TopKSoftmax(Choice):
     """Softmax over the k largest scores of each row; all others get exactly zero. Of equal scores at the limit all count.
 
     Gupta et al. 2021, "Memory-efficient Transformers via top-k attention".
+
+    k: how many scores of a row count.
+    temperature: divides the scores first, as in :class:`Choice`.
+
+    Raises ValueError for a k below 1.
 
     >>> TopKSoftmax(2)(torch.tensor([[0.0, math.log(3.0), -1.0]]))
     tensor([[0.2500, 0.7500, 0.0000]])

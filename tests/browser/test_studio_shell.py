@@ -125,3 +125,39 @@ SHAPE = """async (file) => {
 @pytest.mark.parametrize("file", TEXTS)
 def test_both_languages_say_everything(visit: Visit, file: str) -> None:
     assert visit("#regression").evaluate(SHAPE, file) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_at_200_percent_nothing_is_cut(visit: Visit, wait: Any, name: str) -> None:
+    """A window of 1,280 × 900 zoomed to 200 % is 640 × 450 CSS pixels wide."""
+    page = visit(f"#{name}", width=640, height=450, device_scale_factor=2, lang="zh")
+    wait(page.locator(SHOWN.get(name, "#page h1")).first).to_be_attached()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 640
+    for sheet in page.locator("#page .rv-pop > summary").all():
+        sheet.click()
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll("#page *")]
+          .filter((node) => !node.closest(".st-scroll, .rv-strip, .rv-stage, svg, math, pre, table, .st-skip"))
+          .map((node) => [node, node.getBoundingClientRect()])
+          .filter(([, { width, left, right }]) => width && (right > innerWidth + 1 || left < -1))
+          .map(([node]) => node.outerHTML.slice(0, 90))"""
+    )
+    assert cut == []
+
+
+@pytest.mark.parametrize("name", ["look", "steps", "write", "translate"])
+def test_a_dark_page_is_printed_light_and_whole(visit: Visit, wait: Any, name: str) -> None:
+    page = visit(f"#{name}", color_scheme="dark")
+    shown = page.locator(SHOWN[name]).first
+    wait(shown).to_be_visible()
+    page.emulate_media(media="print", color_scheme="dark")
+    wait(page.locator("html")).to_have_attribute("data-theme", "light")
+    wait(shown).to_be_visible()
+    wait(page.locator(".st-top")).to_be_hidden()
+    if name == "look":
+        wait(page.locator(".rv-frame").first).to_be_visible()
+        assert page.locator(".regard[id^=rv]").first.get_attribute("data-theme") == "light"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen", color_scheme="dark")
+    wait(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("localStorage.getItem('regard.theme')") is None  # nothing was chosen

@@ -112,23 +112,33 @@ def test_a_page_without_models_says_what_to_do(visit: Visit, wait: Any, empty_st
     wait(page.locator("#page")).to_contain_text("这里没有带注意力的模型")
 
 
-def test_chinese_words_move_apart_on_a_translator(visit: Visit, wait: Any, chinese_studio: str) -> None:
+def test_senses_are_compared_with_the_same_sense_on_a_translator(visit: Visit, wait: Any, chinese_studio: str) -> None:
     page = visit(f"#look?text={LOVE}&model=zh-en-transformer", at=chinese_studio)
     card = page.locator(".st-card").last
     card.scroll_into_view_if_needed()
     card.get_by_role("button", name="打", exact=True).click()
     wait(card.locator("select")).to_have_value("zh-en-transformer")
-    wait(card.locator("[data-apart]")).to_contain_text("cos(1, 2)")
-    wanted = ask(
-        chinese_studio, "api/look/meanings", {"model": "zh-en-transformer", "word": "打", "sentences": ["他打人了", "我给你打电话"]}
-    )
-    first, last = (round(layer[0][1], 3) for layer in (wanted["cosine"][0], wanted["cosine"][-1]))
-    wait(card.locator("[data-apart]")).to_contain_text(f"cos(1, 2): {first:g} → {last:g}")
-    wait(card.locator(".st-plane path.st-ring + g circle")).to_have_count(len(wanted["layers"]))
+    card.locator("textarea").fill("我打车。\n他打车。\n\n我打人。\n他打人。")
+    card.locator("textarea").blur()
+    sentences = ["我打车。", "他打车。", "我打人。", "他打人。"]
+    body = {"model": "zh-en-transformer", "word": "打", "sentences": sentences, "senses": [0, 0, 1, 1]}
+    wanted = ask(chinese_studio, "api/look/meanings", body)
+    within, between, chance = (wanted["control"]["layers"][-1][name] for name in ("within", "between", "chance"))
+    told = card.locator("[data-control]")
+    wait(told).to_contain_text(f"within a sense {round(within, 3):g} (2 pairs), between senses {round(between, 3):g} (4 pairs)")
+    wait(told).to_have_attribute("data-control", "apart" if chance <= 0.05 and within > between else "not")
+    wait(card.locator(".st-chart .ch-series")).to_have_count(2)  # within and between, not pair by pair
+    circles = card.locator(".st-plane path.st-ring + g circle")
+    wait(circles).to_have_count(len(wanted["layers"]))
     card.locator("input[type=range]").fill("0")
-    wait(card.locator(".st-plane path.st-ring + g circle")).to_have_count(1)
+    wait(circles).to_have_count(1)
+    wait(told).to_contain_text("Before the first layer")
     card.locator("[data-walk]").click()
-    wait(card.locator(".st-plane path.st-ring + g circle")).to_have_count(len(wanted["layers"]))
+    wait(circles).to_have_count(len(wanted["layers"]))
+    card.locator("textarea").fill("我打车。\n他打人。")
+    card.locator("textarea").blur()
+    wait(card.locator("[data-apart]")).to_contain_text("cos(1, 2)")
+    wait(told).to_contain_text("say nothing about meaning")
     card.get_by_role("button", name="mole", exact=True).click()
     wait(card.locator("[data-needs]")).to_contain_text("regard models add minilm")
     wait(card.locator(".st-plane")).to_have_count(0)

@@ -100,3 +100,24 @@ def test_measuring_is_a_button_that_says_what_it_takes(visit: Visit, wait: Any) 
     big = page.locator("[data-total]").inner_text()
     page.locator('[data-v="stored"]').click()
     wait(page.locator("[data-total]")).not_to_have_text(big)
+
+
+CHINESE = """async (plan) => {
+  const { ZH } = await import("/static/studio/pages/cost/texts.js");
+  const groups = [plan.parameters, ...Object.values(plan.steps).map((step) => step.needed), ...Object.values(plan.memory)];
+  const parts = groups.flatMap((group) => Object.entries(group));
+  const words = parts.flatMap(([name, { formula }]) => [ZH.part(name).replace("sink", ""), ZH.formula(formula)]);
+  words.push(...Object.values(plan.steps).map(({ title }) => ZH.step(title)));
+  return words.flatMap((text) => text.match(/[A-Za-z_]{2,}/g) || []).filter((word) => !/^(d_[a-z]+|max|min|fp|bf|AdamW)$/.test(word));
+}"""
+
+
+def test_costs_are_written_in_chinese_to_the_last_symbol(visit: Visit, wait: Any) -> None:
+    from regard.cost import Workload, plan
+
+    page = visit("#cost", lang="zh")
+    wait(page.locator("[data-total]")).to_be_visible()
+    for preset in ("gpt3", "gemma-2-9b", "deepseek-v3", "t5-base", "bert-base"):
+        for mode in ("infer", "train"):
+            assert page.evaluate(CHINESE, plan(preset, Workload(mode=mode, dtype="fp16")).to_dict()) == [], (preset, mode)
+    assert "_" not in page.locator("#page").inner_text()

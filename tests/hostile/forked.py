@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 MEMORY = 1_000_000_000  # bytes a case may take beyond what the imports take
-SECONDS = 10  # of the processor that a case may take; most take milliseconds
+SECONDS = 10.0  # of the processor that a case may take; most take milliseconds
 WAITING = 12  # times as long on the clock, for a busy machine
 
 
@@ -58,14 +58,14 @@ def _run(case: Callable[[int], str], numbers: range, writer: int) -> None:
         if used:
             resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
         for number in numbers:
-            signal.alarm(SECONDS * WAITING)
+            signal.setitimer(signal.ITIMER_REAL, SECONDS * WAITING)
             signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
             try:
                 outcome, trouble = case(number), ""
             except BaseException as error:
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 outcome, trouble = "wrong", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
             os.write(writer, (json.dumps([number, outcome, trouble]) + "\n").encode())
     finally:
         os._exit(0)

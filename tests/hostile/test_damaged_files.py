@@ -23,6 +23,7 @@ from corruption import bytes_changed, json_changed, text_changed
 from forked import failures
 
 import regard.models.model_folder
+import regard.sight.storage
 import regard.training.tasks.lm
 import regard.zoo
 from regard.cli.boundary import is_expected, sentence
@@ -30,11 +31,15 @@ from regard.cli.fit import read_table
 from regard.cost import plan
 from regard.cost.model.sources import find
 from regard.models.gpt import Gpt, GptConfig
+from regard.sight.sighting import Sighting
 from regard.text.pairs import read_pairs
 from regard.training.config import read_config
+from regard.training.log import TrainingLog
 from regard.training.loop import checkpoints
 from regard.training.runs import train
 from regard.training.tasks import find_task
+from regard.zoo.chat import render
+from regard.zoo.published import Published
 
 BEGIN, COUNT = (int(os.environ.get(f"REGARD_CORRUPTION{name}", value)) for name, value in (("_SEED", 0), ("S", 300)))
 LLAMA = {
@@ -73,12 +78,22 @@ def outcome(attempt: Attempt) -> str:
             attempt()
         return "read"
     except Exception as error:
-        if not is_expected(error) or isinstance(error, MemoryError):
+        if not is_expected(error) or _ran_out_of_memory(error):
             raise
         line = sentence(error)
         assert 5 < len(line) <= 1000, line
         assert "\n" not in line
         return "refused"
+
+
+def _ran_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was the reason, even if another error was made of it: a damaged file must be refused before it is asked for."""
+    reason: BaseException | None = error
+    while reason is not None:
+        if isinstance(reason, MemoryError) or "allocate memory" in str(reason):
+            return True
+        reason = reason.__cause__ or reason.__context__
+    return False
 
 
 def check(case: Callable[[int], str]) -> None:
@@ -141,6 +156,93 @@ def test_run_folder(run: Path, tmp_path: Path) -> None:
         assert result == "refused" or answers == [wanted] or without_checksum
         shutil.rmtree(folder)
         return result
+
+    check(case)
+
+
+SAVED = Path(__file__).parent.parent / "saved" / "files"
+SHIPPED = Path(regard.zoo.__file__).parent
+RUNS = [*(file.parent for file in sorted((SAVED / "training").glob("*/run.json"))), SHIPPED / "reader", SHIPPED / "article-reader"]
+
+
+def test_run_folder_of_every_task(tmp_path: Path) -> None:
+    """Any file of any run: weights, vocabularies, labels, answers, tables of units, the model card, the log."""
+    for folder in RUNS:
+        regard.zoo.open(folder)  # everything is imported before the processes are forked
+
+    def open_all(folder: Path) -> None:
+        regard.zoo.open(folder)
+        if (folder / "log.jsonl").is_file():
+            TrainingLog.read(folder)
+
+    def case(number: int) -> str:
+        dice = Random(number)
+        source, folder = RUNS[number % len(RUNS)], tmp_path / str(number)
+        shutil.copytree(source, folder)
+        file = dice.choice([file for file in sorted(folder.iterdir()) if file.suffix in (".json", ".jsonl", ".safetensors")])
+        good = file.read_bytes()
+        file.write_bytes(json_changed(good.decode(), dice) if file.suffix == ".json" else bytes_changed(good, dice))
+        result = outcome(lambda: open_all(folder))
+        shutil.rmtree(folder)
+        return result
+
+    check(case)
+
+
+def test_sighting(tmp_path: Path) -> None:
+    files = sorted((SAVED / "sightings").glob("*.safetensors"))
+    assert all(len(Sighting.load(file)) for file in files)
+
+    def case(number: int) -> str:
+        dice = Random(number)
+        file = tmp_path / "s.safetensors"
+        data = dice.choice(files).read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        header["__metadata__"]["sighting"] = json_changed(header["__metadata__"]["sighting"], dice).decode("utf-8", "replace")
+        changed = json.dumps(header).encode()
+        file.write_bytes(bytes_changed(data, dice) if number % 3 == 0 else len(changed).to_bytes(8, "little") + changed + data[8 + size :])
+        return outcome(lambda: repr(Sighting.load(file)))
+
+    check(case)
+
+
+def test_published_folder(gpt: Path, tmp_path: Path) -> None:
+    """The files beside the weights: the tokenizer, its settings and the chat template."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "a": 1, "b": 2}, "[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    settings = {
+        "bos_token": {"content": "a"},
+        "eos_token": "b",
+        "chat_template": [{"name": "default", "template": "{{ messages[0].content }}"}],
+    }
+    folder = tmp_path / "m"
+    shutil.copytree(gpt, folder)
+    texts = {
+        "tokenizer.json": tokenizer.to_str(),
+        "tokenizer_config.json": json.dumps(settings),
+        "chat_template.jinja": "{{ messages[0].content }}",
+    }
+
+    def case(number: int) -> str:
+        dice = Random(number)
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        name = dice.choice(list(texts))
+        changed = json_changed(texts[name], dice) if name.endswith("json") else bytes_changed(texts[name].encode(), dice)
+        (folder / name).write_bytes(changed)
+
+        def read() -> None:
+            opened = Published.open(folder)
+            opened.encode("a b")
+            if opened.template is not None:
+                render(opened.template, [{"role": "user", "content": "a"}], opened.special)
+
+        return outcome(read)
 
     check(case)
 

@@ -18,7 +18,8 @@ from regard.training.loop.log import read_log
 if not hasattr(signal, "SIGKILL"):
     pytest.skip("processes are killed; run on Linux or macOS", allow_module_level=True)
 
-KILLS, FULL = 20, 5  # in every fifth round the disk is full instead
+KILLS = int(os.environ.get("REGARD_KILLS", "20"))
+FULL = KILLS // 4  # in every fifth round the disk is full instead
 CONFIG = """
 out = "run"
 [data]
@@ -82,7 +83,7 @@ def finish(folder: Path) -> None:
 
 def _refused(children: list[subprocess.Popen[str]]) -> int:
     """How many of two trainings were refused because the other one holds the folder: waits until one has ended."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while len(children) > 1 and all(child.poll() is None for child in children) and time.monotonic() < deadline:
         time.sleep(0.02)
     errors = [child.communicate()[1] for child in children if child.poll() is not None]
@@ -111,7 +112,7 @@ def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
         refused += _refused(children)
         for child in [child for child in children if child.poll() is None]:
             if is_full:
-                assert "the file was not written" in child.communicate(timeout=120)[1]
+                assert "the file was not written" in child.communicate(timeout=600)[1]
                 full += 1
             else:
                 _wait_for_a_checkpoint(child, dice)
@@ -121,9 +122,9 @@ def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
         steps = checkpoints.steps_in(folder / "run" / "checkpoints")
         assert all(checkpoints.read(folder / "run" / "checkpoints" / checkpoints.name_of(step)) for step in steps)
     print(f"{kills} kills, {refused} refused a folder in use, {full} full disks, then at step {steps[-1]}")
-    assert kills >= KILLS - 2
+    assert kills >= KILLS * 0.9
     assert refused >= (KILLS + FULL) // 3
-    assert full >= FULL - 2
+    assert full >= FULL * 0.6
     finish(folder)
     a, b = whole / "run", folder / "run"
     logs = [[{k: v for k, v in row.items() if k != "time"} for row in read_log(run / "log.jsonl")] for run in (a, b)]

@@ -218,3 +218,13 @@ def test_a_bias_by_position_cannot_reach_the_extra_keys() -> None:
     layer = MultiHeadAttention(16, 4, add_zero_attn=True)
     with pytest.raises(ValueError, match="Alibi has no value for the keys of add_bias_kv"):
         layer(torch.randn(1, 3, 16), bias=Alibi(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_from_torch_copies_the_weights_to_the_bit(dtype: torch.dtype) -> None:
+    theirs = nn.MultiheadAttention(16, 4, dtype=dtype)
+    ours = MultiHeadAttention.from_torch(theirs).state_dict()
+    assert list(ours) == list(theirs.state_dict())
+    for name, weight in theirs.state_dict().items():
+        assert ours[name].dtype == dtype
+        assert torch.equal(ours[name], weight), name

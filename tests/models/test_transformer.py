@@ -147,3 +147,13 @@ def test_a_transformer_learns_to_reverse():
             words.append(token)
     right = (torch.stack(words, 1) == wanted) | (wanted == -100)
     assert right.all(1).float().mean() >= 0.95
+
+
+def test_only_without_the_causal_mask_a_word_sees_those_after_it():
+    changed = TARGET.clone()
+    changed[:, -1] = 4 + (changed[:, -1] - 3) % 22
+    for causal in (True, False):
+        model = small(causal=causal)
+        with torch.no_grad():
+            before, after = model(SOURCE, LENGTHS, TARGET)[:, :-1], model(SOURCE, LENGTHS, changed)[:, :-1]
+        assert torch.equal(before, after) == causal

@@ -124,6 +124,30 @@ def test_a_body_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert _through([b"a"], stall=True) == (408, [])
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[" * 10**5,
+        b'{"config": ' * 10**5,
+        b'{"config": {"model_type": "gpt2", "n_layer": NaN}}',
+        b'{"config": {"model_type": "gpt2", "n_layer": 1' + b"0" * 5000 + b"}}",
+        b'{"preset": "\\ud800", "model": "\\ud800"}',
+        b'{"preset": "\\u0000", "model": "\\u0000", "text": "\\u0000"}',
+        b"\xff\xfe{}",
+        b'{"preset": "gpt2"',
+    ],
+    ids=lambda body: repr(body[:30]),
+)
+def test_a_body_that_is_no_request_is_the_client_s_error(studio: Any, body: bytes) -> None:
+    for path in ("/api/cost/plan", "/api/look", "/api/steps"):
+        answer = studio.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert 400 <= answer.status_code < 500, (path, answer.text)
+        assert answer.headers["content-type"] == "application/json"
+        assert set(guard.HEADERS) <= set(answer.headers)
+
+
 def test_every_response_has_the_security_headers(studio: Any) -> None:
     for answer in (
         studio.get("/"),

@@ -70,6 +70,6 @@ def test_units_and_their_table(tmp_path):
     assert again.ids(["the", "猫", "unseen"]).tolist() == table.ids(["the", "猫", "unseen"]).tolist()
     assert len(table) == 1 + 5 + BUCKETS
     assert stem("infections") == stem("infection")
-    (tmp_path / "other.json").write_text("[]")
+    (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ValueError, match="not a table of units"):
         UnitTable.load(tmp_path / "other.json")

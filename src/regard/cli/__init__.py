@@ -5,25 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# A command is a file with a function of its name; a group is a file with a typer app and has subcommands.
-COMMANDS = (
-    "demo",
-    "look",
-    "translate",
-    "generate",
-    "read",
-    "answer",
-    "summarise",
-    "fill",
-    "classify",
-    "train",
-    "evaluate",
-    "probe",
-    "fit",
-    "studio",
-    "doctor",
-)
+# A command is a file with a function of its name; a group is a file with a typer app and has subcommands. By heading of `regard --help`.
+HEADINGS = {
+    "Begin": ("studio", "demo", "doctor"),
+    "Use a model": ("translate", "read", "generate", "answer", "summarise", "fill", "classify", "models"),
+    "Look inside": ("look", "probe"),
+    "Train and measure": ("train", "evaluate", "fit"),
+    "Count the cost": ("plan",),
+}
 GROUPS = ("plan", "models")
+COMMANDS = tuple(name for names in HEADINGS.values() for name in names if name not in GROUPS)
 PASS_THROUGH = {"demo"}  # passes the options it does not define on to the demonstration
 
 
@@ -33,17 +24,21 @@ def build() -> Any:
 
     app = typer.Typer(
         name="regard",
-        help="The attention mechanism: compute it, train with it, inspect it in any model, and count what it costs.",
+        help="The attention mechanism: compute it, train with it, inspect it in any model, and count what it costs.\n\n"
+        'To begin: `regard translate 我爱中国`, `regard look shakespeare --text "To be, or not"`, `regard studio`.',
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for name in COMMANDS:
-        function = getattr(import_module(f"{__name__}.{name}"), name)
-        settings = {"allow_extra_args": True, "ignore_unknown_options": True} if name in PASS_THROUGH else None
-        app.command(name, context_settings=settings)(function)
-    for name in GROUPS:
-        app.add_typer(import_module(f"{__name__}.{name}").app, name=name)
+    for heading, names in HEADINGS.items():
+        for name in names:
+            module = import_module(f"{__name__}.{name}")
+            if name in GROUPS:
+                app.add_typer(module.app, name=name, rich_help_panel=heading)
+                continue
+            function = getattr(module, name)
+            settings = {"allow_extra_args": True, "ignore_unknown_options": True} if name in PASS_THROUGH else None
+            app.command(name, context_settings=settings, help=_paragraphs(function.__doc__), rich_help_panel=heading)(function)
 
     def show_version(requested: bool) -> None:
         if requested:
@@ -59,6 +54,11 @@ def build() -> Any:
         """Hold the options of `regard` itself; --version is handled by its callback."""
 
     return app
+
+
+def _paragraphs(docstring: str) -> str:
+    """A docstring whose paragraphs are one line each, so that help is wrapped by the terminal's width and not by the source's."""
+    return "\n\n".join(" ".join(part.split()) for part in docstring.split("\n\n"))
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, LARGEST_BEAM, Device
 from .read import read
 from .text_input import text_of
 
@@ -23,34 +24,32 @@ def answer(
         str | None,
         typer.Option("--model", "-m", help="a model trained on questions and answers, or one with a chat template (default: smollm2)"),
     ] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", min=1)] = None,
-    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", min=1)] = 100,
+    beam: Annotated[
+        int | None, typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", min=1, max=LARGEST_BEAM)
+    ] = None,
+    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", min=1, max=LARGEST)] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="print the question and the answer as JSON")] = False,
     device: Device = "cpu",
 ) -> None:
-    """Answer a question.
+    """Answer a question: from a text, with a model trained on your own questions and answers, or with a chat model.
 
-    With --context the answer is found in a text: this is `regard read FILE --ask QUESTION`. Without, a model trained on the user's pairs
+    With --context the answer is found in a text: this is `regard read FILE --ask QUESTION`. Without, a model trained on your own pairs
     answers (`regard train summarise PAIRS.tsv` or `regard train translation PAIRS.tsv`, a question and an answer on each line), or a chat
     model does (smollm2: `regard models add smollm2`), from what it remembers of its training: check what it says.
     """
-    try:
+    with wrong_arguments():
         asked = text_of(question)
         if not any(c.isalnum() for c in asked):
             raise ValueError(f"the question {asked!r} has no words; ask something")
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
     if context is not None:
         options: dict[str, Any] = {} if model is None else {"model": model}
         read(str(context), [asked], as_json=as_json, device=device, **options)
         return
     from .summarise import open_summariser
 
-    try:
+    with wrong_arguments():
         opened, name = open_summariser(model, device)
         reply = _answer(opened, name, asked, beam, max_new)
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     sys.stdout.write((json.dumps({"question": asked, "answer": reply}, ensure_ascii=False) if as_json else reply) + "\n")
 
 

@@ -1,20 +1,27 @@
 """The one place where what goes wrong becomes a sentence and an exit code.
 
-0 success · 1 it could not be done (a file, memory, the disk) · 2 wrong arguments · 70 an error of regard itself · 128 + n ended by signal n
+0    done
+1    it could not be done: a file cannot be read or written, is damaged or in use; memory, the disk or a package is missing; no result
+2    what was given is wrong: an argument, or a file whose content is not what the command reads
+70   an error of regard itself
+128 + n   ended by signal n; 141: the reader of a pipe has gone
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import os
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TextIO
 
-FAILED, BUG, BROKEN_PIPE = 1, 70, 128 + 13
+from ..files import DamagedFile
+
+FAILED, USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 1, 2, 70, 128 + 2, 128 + 13
 MAX_LENGTH = 1000  # of a sentence
 TRACEBACK = "REGARD_TRACEBACK"  # set in the environment: show the traceback instead
 EXPECTED = (ValueError, OSError, ImportError, MemoryError, RecursionError)
@@ -35,13 +42,51 @@ def run(app: Callable[[], Any]) -> NoReturn:
         app()
         code: Any = 0
     except SystemExit as stop:
-        code = stop.code
+        code = _signal_behind(stop) or stop.code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        code = FAILED if is_expected(error) else BUG
+        code = exit_code(error)
         _say(f"regard: {sentence(error)}")
     sys.exit(_flushed(out, code))
+
+
+@contextlib.contextmanager
+def wrong_arguments(hint: str | None = None) -> Iterator[None]:
+    """Make an error about what was given one of the command's arguments (`hint`), shown with its usage; others pass."""
+    import typer
+
+    try:
+        yield
+    except ValueError as error:
+        if exit_code(error) != USAGE:
+            raise
+        raise typer.BadParameter(sentence(error), param_hint=hint) from error
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of an error.
+
+    >>> exit_code(ValueError("layers is 0")), exit_code(FileNotFoundError(2, "No such file")), exit_code(KeyError("x"))
+    (2, 1, 70)
+    """
+    if isinstance(error, ValueError) and not isinstance(error, DamagedFile):
+        return USAGE
+    return FAILED if is_expected(error) else BUG
+
+
+def _signal_behind(stop: SystemExit) -> int | None:
+    """The exit code if typer or rich stopped because of a signal or because the reader of a pipe has gone; both then exit with 1."""
+    reason: BaseException | None = stop
+    while reason is not None:
+        if isinstance(reason, BrokenPipeError):
+            return BROKEN_PIPE
+        if isinstance(reason, KeyboardInterrupt):
+            return INTERRUPTED
+        reason = reason.__cause__ or reason.__context__
+    return None
 
 
 def is_expected(error: BaseException) -> bool:
@@ -86,8 +131,22 @@ def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif name == "stderr":
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # a stream of a test has no descriptor
+                forgiving = io.BufferedWriter(_Forgiving(sys.stderr.fileno(), "w", closefd=False))
+                sys.stderr = io.TextIOWrapper(forgiving, encoding=sys.stderr.encoding, line_buffering=True)
         with contextlib.suppress(AttributeError):  # a stream of a test
             getattr(sys, name).reconfigure(errors="regard-ascii")
+
+
+class _Forgiving(io.FileIO):
+    """Standard error that forgets what cannot be written: the exit code must still say what went wrong."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return len(data)
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:

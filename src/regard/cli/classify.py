@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ..terminal import weights_text
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, Device
 from .text_input import lines_of
 
 
@@ -18,7 +19,7 @@ def classify(
     model: Annotated[str, typer.Option("--model", "-m", help="the folder of a run of `regard train classify`")],
     text: Annotated[list[str] | None, typer.Argument(help="texts to classify (default: the lines of standard input)")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="classify the lines of a file", exists=True, dir_okay=False)] = None,
-    top: Annotated[int, typer.Option("--top", help="how many labels to print, the most likely first", min=1)] = 5,
+    top: Annotated[int, typer.Option("--top", help="how many labels to print, the most likely first", min=1, max=LARGEST)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text")] = False,
     device: Device = "cpu",
 ) -> None:
@@ -32,13 +33,11 @@ def classify(
     from ..zoo import open as open_model
 
     batch = not text
-    try:
+    with wrong_arguments():
         lines = lines_of(text, file)
         classifier = open_model(model, device=device, task="classify")
         probabilities = classifier.probabilities(lines)
         looked = None if batch and not as_json else [classifier.words_looked_at(line) if line.strip() else [] for line in lines]
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     for i, (line, row) in enumerate(zip(lines, probabilities.tolist(), strict=True)):
         ranked = sorted(zip(classifier.labels, row, strict=True), key=lambda item: -item[1])[:top]
         if as_json:

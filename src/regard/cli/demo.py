@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from .boundary import wrong_arguments
+
 
 def demo(
     context: typer.Context,
@@ -23,7 +25,5 @@ def demo(
         for demo_name, summary in DEMOS.items():
             print(f"{demo_name:{width}}  {summary}")
         return
-    try:
+    with wrong_arguments():
         run_demo(name, context.args)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error

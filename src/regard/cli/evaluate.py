@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from ..training.tasks import TASKS, Evaluation, find_task
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST_BEAM, Device
 
 
 def evaluate(
@@ -18,14 +19,18 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name from `regard models`", metavar="RUN")],
     test: Annotated[
         list[Path] | None,
-        typer.Option("--test", help="the test file; give it twice for two parallel files (alignment: 100 pairs zh–en)", exists=True),
+        typer.Option(
+            "--test", help="the test file; give it twice for two parallel files (alignment: 100 pairs zh–en)", exists=True, dir_okay=False
+        ),
     ] = None,
     train: Annotated[
         Path | None, typer.Option("--train", help="alignment: pairs (TSV) for a baseline that counts words", exists=True, dir_okay=False)
     ] = None,
     against: Annotated[list[str] | None, typer.Option("--against", help="another translator to compare with; may be repeated")] = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw BLEU by source length: .svg, .png or .pdf")] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1)] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1, max=LARGEST_BEAM)
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write the translations to this file, one per line")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
     device: Device = "cpu",
@@ -45,7 +50,7 @@ def evaluate(
         raise typer.BadParameter(f"--against and --figure compare translators; the task is {task}")
     from ..zoo import locate
 
-    try:
+    with wrong_arguments():
         if figure:
             from ..plotting import figure_file
 
@@ -56,8 +61,6 @@ def evaluate(
             from ..training.curves import draw_by_length
 
             draw_by_length({model: result["by_length"], **{name: other["by_length"] for name, other in others.items()}}, figure)
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     if as_json:
         sys.stdout.write(json.dumps({**result, **({"against": others} if others else {})}, ensure_ascii=False) + "\n")
         return
@@ -71,7 +74,7 @@ def evaluate_alignment(model: str, against: list[str], test: list[Path] | None, 
     from ..training.tasks.translation.alignment_error import evaluate_alignment as rates_of
     from ..zoo import open as open_model
 
-    try:
+    with wrong_arguments():
         pairs = [pair for file in test or (None,) for pair in read_alignments(file)]
         rates = {"baseline: diagonal": error_rate([diagonal(pair) for pair in pairs], pairs)}
         if train is not None:
@@ -80,8 +83,6 @@ def evaluate_alignment(model: str, against: list[str], test: list[Path] | None, 
         for name in (model, *against):
             found = rates_of(open_model(name, device=device, task="translation"), pairs)
             rates |= {f"{name}: {how}": rate for how, rate in found.items()}
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     if as_json:
         sys.stdout.write(json.dumps({"pairs": len(pairs), "error_rates": rates}, ensure_ascii=False) + "\n")
         return
@@ -98,6 +99,8 @@ def _table(result: dict[str, Any]) -> str:
         elif name == "by_length":
             lines.append("source tokens  sentences    bleu  exact")
             lines += [f"{r['least']:>6}–{r['most']:<6}  {r['sentences']:>9}  {r['bleu']:6.2f}  {r['exact']:5.1f}" for r in value]
+        elif name == "baselines":
+            lines += [f"{who}: " + ", ".join(f"{score} {number:.2f}" for score, number in scores.items()) for who, scores in value.items()]
         else:
             lines.append(f"{name:<12}{value:>8,.2f}" if isinstance(value, float) else f"{name:<12}{value:>8,}")
     return "\n".join(lines)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ..terminal import weights_text
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, Device
 from .text_input import text_of
 
 
@@ -18,7 +19,7 @@ def fill(
     model: Annotated[
         str, typer.Option("--model", "-m", help="a name from `regard models`, the folder of an mlm run or of a published BERT")
     ] = "bert-small",
-    top: Annotated[int, typer.Option("--top", help="how many candidates to print for each mask", min=1)] = 5,
+    top: Annotated[int, typer.Option("--top", help="how many candidates to print for each mask", min=1, max=LARGEST)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per mask")] = False,
     device: Device = "cpu",
 ) -> None:
@@ -28,12 +29,10 @@ def fill(
     """
     from ..zoo import open as open_model
 
-    try:
+    with wrong_arguments():
         content = text_of(text)
         opened = masked_model(open_model(model, device=device), model)
         candidates, looked = opened.fill(content, top=top), opened.mask_looked_at(content)
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     for number, (row, words) in enumerate(zip(candidates, looked, strict=True), 1):
         if as_json:
             found = [{"text": c.text, "probability": c.probability} for c in row]

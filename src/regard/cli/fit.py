@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .boundary import wrong_arguments
+from .options import check_finite
+
 if TYPE_CHECKING:
     from ..models.kernel_regression import NadarayaWatson
 
@@ -43,7 +46,9 @@ def fit(
         bool | None,
         typer.Option("--per-dimension/--one-width", help="one width per feature (default with several), or one for all"),
     ] = None,
-    held_out: Annotated[float, typer.Option("--held-out", help="the share of rows held out for testing", min=0.01, max=0.9)] = 0.25,
+    held_out: Annotated[
+        float, typer.Option("--held-out", help="the share of rows held out for testing", min=0.01, max=0.9, callback=check_finite)
+    ] = 0.25,
     seed: Annotated[int, typer.Option("--seed", help="seed of the random split", min=0, max=2**32 - 1)] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="save a figure of the fit: .svg, .png or .pdf")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
@@ -52,8 +57,8 @@ def fit(
     try:
         import sklearn  # noqa: F401  (imported here so that a missing package gives one clear line)
     except ImportError as error:
-        raise typer.BadParameter('this needs scikit-learn: pip install "regard[regression]"') from error
-    try:
+        raise ImportError('this needs scikit-learn: pip install "regard[regression]"') from error
+    with wrong_arguments():
         if out is not None:
             from ..plotting import figure_file
 
@@ -64,8 +69,6 @@ def fit(
         result, model, split = _measure(X, y, given_width, kernel, width_per_feature, held_out, seed)
         if out is not None:
             _draw(model, split, names, target, out)
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     widths = model.width_ if isinstance(model.width_, float) else dict(zip(names, map(float, model.width_), strict=True))
     bandwidths = model.bandwidth_ if isinstance(model.bandwidth_, float) else dict(zip(names, map(float, model.bandwidth_), strict=True))
     report = {"rows": len(y), "features": names, "target": target, "kernel": kernel, "width": widths, "bandwidth": bandwidths, **result}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, LARGEST_SEED, Device, check_finite
 from .text_input import text_of
 
 if TYPE_CHECKING:
@@ -22,22 +23,30 @@ def generate(
         str,
         typer.Option("--model", "-m", help="a name from `regard models`, the folder of a run or of Hugging Face weights, or a .gguf file"),
     ] = "shakespeare",
-    max_new: Annotated[int, typer.Option("--max-new", help="how many tokens to generate", min=1, max=10**9)] = 200,
+    max_new: Annotated[int, typer.Option("--max-new", help="how many tokens to generate", min=1, max=LARGEST)] = 200,
     temperature: Annotated[
-        float, typer.Option("--temperature", help="0: always the most likely token; 1: the model's own distribution", min=0.0, max=1e6)
+        float,
+        typer.Option(
+            "--temperature",
+            help="0: always the most likely token; 1: the model's own distribution",
+            min=0.0,
+            max=1e6,
+            callback=check_finite,
+        ),
     ] = 0.8,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="sample from the k most likely tokens", min=1, max=10**9)] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="sample from the k most likely tokens", min=1, max=LARGEST)] = None,
     top_p: Annotated[
-        float | None, typer.Option("--top-p", help="sample from the most likely tokens whose probabilities add up to p")
+        float | None,
+        typer.Option("--top-p", help="sample from the most likely tokens whose probabilities add up to p", callback=check_finite),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=2**63 - 1)] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=LARGEST_SEED)] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="PROMPT is a message: print the model's reply, in the chat template it was published with")
     ] = False,
     prefixes: Annotated[
         bool, typer.Option("--prefixes", help="print the most likely next tokens after every prefix of PROMPT, from one pass")
     ] = False,
-    top: Annotated[int, typer.Option("--top", help="with --prefixes: how many candidates to print", min=1)] = 5,
+    top: Annotated[int, typer.Option("--top", help="with --prefixes: how many candidates to print", min=1, max=LARGEST)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print the prompt and the text as JSON")] = False,
     device: Device = "cpu",
 ) -> None:
@@ -46,7 +55,7 @@ def generate(
         raise typer.BadParameter("--chat prints a reply, --prefixes the candidates after every prefix; give one of them")
     from ..zoo import open as open_model
 
-    try:
+    with wrong_arguments():
         prompt = text_of(prompt)
         opened = open_model(model, device=device)
         if not hasattr(opened, "generate"):
@@ -61,8 +70,6 @@ def generate(
             sys.stdout.write((json.dumps({"prompt": prompt, "reply": text}, ensure_ascii=False) if as_json else text) + "\n")
             return
         text = opened.generate(prompt, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     sys.stdout.write((json.dumps({"prompt": prompt, "text": text}, ensure_ascii=False) if as_json else text) + "\n")
 
 

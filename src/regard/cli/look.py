@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import Device
 from .text_input import lines_of
 
 if TYPE_CHECKING:
@@ -56,15 +57,13 @@ def look(
     from ..zoo import find
     from ..zoo import open as open_model
 
-    try:
+    with wrong_arguments():
         content = "\n".join(lines_of(None if text is None else [text], file))
         entry = find(model)
         opened: OpenedModel = open_model(entry, device=device, loader="transformers")
         inputs = _inputs(opened, content, target, tokens)
         sighting, seconds, unwatched_seconds = _watch(opened, inputs, kernel, "full" if proof == "full" else "sampled", baseline)
         sighting.model = entry.name
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     if not len(sighting):
         sys.stderr.write(f"{sighting!r}\n" if sighting.missed else f"{entry.name} has no attention layers to inspect\n")
         raise typer.Exit(1)
@@ -143,7 +142,7 @@ def _drawing(sighting: Sighting, all_heads: bool, head: str | None) -> str:
     parts = [heads_text(sighting)] if all_heads else []
     if head is not None:
         layer, _, number = head.partition(".")
-        if not (layer.isdigit() and number.isdigit()):
+        if not (layer.isdecimal() and number.isdecimal() and len(head) < 20):
             raise typer.BadParameter(f"--head is {head!r}; give a layer and a head, such as 3.5", param_hint="--head")
         try:
             parts.append(pattern_text(sighting, int(layer), int(number)))
@@ -159,5 +158,5 @@ def _write(sighting: Sighting, path: Path) -> None:
             warnings.simplefilter("ignore", DeprecationWarning)
             sighting.save(path)
     except ImportError as error:
-        raise typer.BadParameter(f"{path.suffix} files need matplotlib ({error}): pip install 'regard[pictures]'") from error
+        raise ImportError(f"{path.suffix} files need matplotlib ({error}): pip install 'regard[pictures]'") from error
     sys.stdout.write(f"wrote {path}\n")

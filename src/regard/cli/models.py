@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .boundary import wrong_arguments
+
 if TYPE_CHECKING:
     from ..zoo import Entry
 
@@ -44,10 +46,8 @@ def show(name: Annotated[str, typer.Argument(help="the name of a model")]) -> No
     from ..zoo import find
     from ..zoo.card import markdown
 
-    try:
+    with wrong_arguments():
         entry = find(name)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     if entry.card is None:
         raise typer.BadParameter(f"{entry.path} has no model card; only shipped and added models have one")
     sys.stdout.write(markdown(entry.card))
@@ -69,10 +69,8 @@ def add(
     """
     from ..zoo.install import add as add_model
 
-    try:
+    with wrong_arguments():
         entry = add_model(what, name=name, tell=lambda line: typer.echo(line, err=True))
-    except (ValueError, ImportError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
     sys.stdout.write(f"{entry.name} added: {entry.bytes / 1e6:.0f} MB in {entry.folder}\n")
     is_language_model = entry.card is not None and entry.card.task == "lm"
     example = (
@@ -88,10 +86,8 @@ def remove(name: Annotated[str, typer.Argument(help="the name of an added model"
     """Delete an added model."""
     from ..zoo.install import remove as remove_model
 
-    try:
+    with wrong_arguments():
         entry = remove_model(name)
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
     sys.stdout.write(f"{entry.name} removed from {entry.folder.parent}\n")
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from .boundary import wrong_arguments
+from .options import LARGEST, check_finite
+
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload
     from regard.cost.count.ranks import Spread
@@ -29,10 +32,12 @@ app = typer.Typer(
 )
 
 _Name = Annotated[str, typer.Argument(help="a preset (see `regard plan list`), a config.json, a folder, a .safetensors or a .gguf file")]
-_Context = Annotated[int, typer.Option(help="sequence length in tokens; 0: the model's own limit, or 2,048")]
-_Batch = Annotated[int, typer.Option(help="batch size")]
-_Generate = Annotated[int, typer.Option(help="how many tokens of the context the model generates itself")]
-_Source = Annotated[int, typer.Option(help="source length of an encoder-decoder, in tokens; 0: the same as the context")]
+_Context = Annotated[int, typer.Option(min=0, max=LARGEST, help="sequence length in tokens; 0: the model's own limit, or 2,048")]
+_Batch = Annotated[int, typer.Option(min=1, max=LARGEST, help="batch size")]
+_Generate = Annotated[int, typer.Option(min=0, max=LARGEST, help="how many tokens of the context the model generates itself")]
+_Source = Annotated[
+    int, typer.Option(min=0, max=LARGEST, help="source length of an encoder-decoder, in tokens; 0: the same as the context")
+]
 _Dtype = Annotated[str, typer.Option(help="dtype of weights and activations: fp64, fp32, bf16, fp16, fp8, int8 or int4")]
 _CacheDtype = Annotated[str, typer.Option(help="dtype of the key-value cache; empty: the same as --dtype")]
 _Train = Annotated[bool, typer.Option("--train", help="count a training step instead of inference")]
@@ -44,10 +49,16 @@ _Master = Annotated[str, typer.Option(help="dtype of weights, gradients and opti
 _Explain = Annotated[bool, typer.Option("--explain", help="show every number with its formula, filled in")]
 _Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
 _Picture = Annotated[Path | None, typer.Option(help="draw how the cost grows with the sequence length N: .svg, .png or .pdf")]
-_Tflops = Annotated[float | None, typer.Option(min=0, help="peak arithmetic in TFLOP/s, instead of this machine's")]
-_Bandwidth = Annotated[float | None, typer.Option(min=0, help="memory bandwidth in GB/s, instead of this machine's")]
-_Ranks = Annotated[int, typer.Option(min=1, help="predict time, traffic and memory with each sequence split over this many processes")]
-_Link = Annotated[float | None, typer.Option(min=0, help="with --ranks: what a process can send, in GB/s")]
+_Tflops = Annotated[
+    float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="peak arithmetic in TFLOP/s, instead of this machine's")
+]
+_Bandwidth = Annotated[
+    float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="memory bandwidth in GB/s, instead of this machine's")
+]
+_Ranks = Annotated[
+    int, typer.Option(min=1, max=LARGEST, help="predict time, traffic and memory with each sequence split over this many processes")
+]
+_Link = Annotated[float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="with --ranks: what a process can send, in GB/s")]
 _Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are sharded too")]
 _Roofline = Annotated[
     bool | None, typer.Option("--roofline/--no-roofline", help="bound the run time by this machine's speed, measured now (a few seconds)")
@@ -196,11 +207,13 @@ def compare(
 
 @app.command()
 def measure(
-    seconds: Annotated[float, typer.Option(min=1, help="about how long the measurement may take, in seconds")] = 20.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=1e6, callback=check_finite, help="about how long the measurement may take, in seconds")
+    ] = 20.0,
     sizes: Annotated[str, typer.Option(help="the sequence lengths N to measure, in rising order")] = "256,512,1024,2048",
-    heads: Annotated[int, typer.Option(min=1, help="number of heads")] = 8,
-    head_dim: Annotated[int, typer.Option(min=1, help="width of a head")] = 64,
-    threads: Annotated[int, typer.Option(min=0, help="0: as many as torch uses; 1 is steadier on a busy machine")] = 0,
+    heads: Annotated[int, typer.Option(min=1, max=LARGEST, help="number of heads")] = 8,
+    head_dim: Annotated[int, typer.Option(min=1, max=LARGEST, help="width of a head")] = 64,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="0: as many as torch uses; 1 is steadier on a busy machine")] = 0,
     as_json: _Json = False,
     picture: _Picture = None,
 ) -> None:
@@ -211,8 +224,8 @@ def measure(
         lengths = [int(n) for n in sizes.split(",")]
     except ValueError:
         lengths = []
-    if len(lengths) < 3 or sorted(set(lengths)) != lengths or lengths[0] < 1:
-        _fail(f"--sizes is {sizes!r}; expected three or more rising whole numbers, such as 256,512,1024")
+    if len(lengths) < 3 or sorted(set(lengths)) != lengths or lengths[0] < 1 or lengths[-1] > 10**12:
+        _fail(f"--sizes is {sizes[:80]!r}; expected three or more rising whole numbers, such as 256,512,1024")
     growth = run(sizes=lengths, heads=heads, head_dim=head_dim, budget=seconds, threads=threads)
     if as_json:
         import dataclasses
@@ -263,10 +276,8 @@ def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roof
 
 
 def _draw(draw: Any, path: Path) -> None:
-    try:
+    with wrong_arguments("--picture"):
         draw(path)
-    except (ImportError, OSError, ValueError) as error:
-        _fail(str(error))
     typer.echo(f"wrote {path}", err=True)
 
 

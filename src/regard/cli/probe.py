@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, LARGEST_SEED, Device
 
 if TYPE_CHECKING:
     from ..text.pairs import Pair
@@ -24,9 +25,9 @@ def probe(
         tuple[int, int] | None,
         typer.Option("--columns", help="columns of the text and of the label, counted from 0 (default: by content)"),
     ] = None,
-    texts: Annotated[int, typer.Option("--texts", help="use at most this many texts", min=20)] = 4000,
+    texts: Annotated[int, typer.Option("--texts", help="use at most this many texts", min=20, max=LARGEST)] = 4000,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw accuracy by layer: .svg, .png or .pdf")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="seed of the untrained encoder")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the untrained encoder", min=0, max=LARGEST_SEED)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
     device: Device = "cpu",
 ) -> None:
@@ -38,7 +39,7 @@ def probe(
     from ..sight import probe as probing
     from ..zoo import locate
 
-    try:
+    with wrong_arguments():
         if figure:
             from ..plotting import figure_file
 
@@ -54,8 +55,6 @@ def probe(
         majority = 100.0 * counts.most_common(1)[0][1] / len(test)
         if figure:
             probing.draw(probes, figure, majority=majority)
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     if as_json:
         result = {"train": len(train), "test": len(test), "majority": majority, "layers": {p.name: p.accuracy for p in probes}}
         sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, Device
 from .text_input import lines_of, text_of
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ def read(
     article: Annotated[str, typer.Argument(help='a text file in UTF-8, Chinese or English; "-" reads standard input')],
     ask: Annotated[list[str], typer.Option("--ask", "-a", help="the question; may be repeated")],
     model: Annotated[str, typer.Option("--model", "-m", help="a name from `regard models` or the folder of a run")] = "article-reader",
-    picks: Annotated[int, typer.Option("--picks", "-n", help="how many sentences to read", min=1)] = 2,
+    picks: Annotated[int, typer.Option("--picks", "-n", help="how many sentences to read", min=1, max=LARGEST)] = 2,
     soft: Annotated[bool, typer.Option("--soft", help="also read everything under soft attention, and show both")] = False,
     skim: Annotated[
         str, typer.Option("--skim", help="words, or minilm: also compare sentence vectors (regard models add minilm)")
@@ -44,8 +46,8 @@ def read(
     from ..zoo import open as open_model
     from ..zoo.catalog import locate, task_of
 
-    try:
-        if article != "-" and not Path(article).is_file():
+    with wrong_arguments():
+        if article != "-" and not os.path.isfile(article):
             raise ValueError(f"there is no file {article!r}; give a text file, or - to read standard input")
         if skim not in ("words", "minilm"):
             raise ValueError(f"--skim is {skim!r}; expected words or minilm")
@@ -61,8 +63,6 @@ def read(
         if skim == "minilm":
             reader.add_sentence_vectors(open_model("minilm", device=device))
         results = list(_answers(reader, text, ask, picks, soft, compare))
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     for hard, softly in results:
         if as_json:
             sys.stdout.write(json.dumps(_to_json(hard, softly), ensure_ascii=False) + "\n")

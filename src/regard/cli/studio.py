@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from .boundary import wrong_arguments
+
 
 def studio(
     port: Annotated[int | None, typer.Option("--port", help="the port (default: 8500, or the next free one)", min=1, max=65535)] = None,
@@ -28,7 +30,7 @@ def studio(
     prints the command that makes it reachable from your own machine.
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise typer.BadParameter("the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
+        raise ImportError("the studio needs fastapi and uvicorn: pip install 'regard[studio]'")
     from ..studio.serving import serve
 
     page = ""
@@ -37,7 +39,5 @@ def studio(
         if not (folder / "run.json").is_file():
             raise typer.BadParameter(f"{run} is not a run (it has no run.json); give the `out` folder of a training", param_hint="--run")
         os.environ["REGARD_RUNS"], page = str(folder.parent), f"#train?run=runs/{folder.name}"
-    try:
+    with wrong_arguments():
         serve(model or (), port=port, open_page=open_page, report=typer.echo, page=page)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error

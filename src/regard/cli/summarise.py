@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST, LARGEST_BEAM, Device
 from .text_input import lines_of, text_of
 
 REQUEST = "Summarize the following text in one sentence.\n\n"
@@ -24,24 +25,24 @@ def summarise(
     lines: Annotated[
         Path | None, typer.Option("--lines", help="summarise every line of a file, one summary a line", exists=True, dir_okay=False)
     ] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", min=1)] = None,
-    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", min=1)] = 80,
+    beam: Annotated[
+        int | None, typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", min=1, max=LARGEST_BEAM)
+    ] = None,
+    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", min=1, max=LARGEST)] = 80,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text")] = False,
     device: Device = "cpu",
 ) -> None:
-    """Summarise a text.
+    """Summarise a text, with a model trained on your own pairs or with a chat model.
 
     A run of `regard train summarise` writes what its training pairs taught it. A chat model (smollm2: `regard models add smollm2`) is asked
     for one sentence, in the chat template it was published with.
     """
     if (text is None) == (lines is None):
         raise typer.BadParameter("give either a text (or a file, or -) or --lines")
-    try:
+    with wrong_arguments():
         texts = lines_of(None, lines) if lines is not None else [_content(text or "")]
         opened, name = open_summariser(model, device)
         summaries = _summaries(opened, name, texts, beam, max_new)
-    except (ValueError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     for original, summary in zip(texts, summaries, strict=True):
         sys.stdout.write((json.dumps({"text": original, "summary": summary}, ensure_ascii=False) if as_json else summary) + "\n")
 

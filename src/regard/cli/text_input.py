@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +34,12 @@ def text_of(argument: str) -> str:
 
 
 def check_utf8(text: str) -> str:
-    """Return the text, or raise ValueError if its bytes were not UTF-8: Python passes such bytes on as lone surrogates."""
+    """Return the text, or raise ValueError if its bytes were not UTF-8: Python passes such bytes on as lone surrogates.
+
+    In the locale C it does so for all that is not ASCII.
+    """
+    with contextlib.suppress(UnicodeError):
+        text = os.fsencode(text).decode("utf-8")
     bad = next((c for c in text if "\ud800" <= c <= "\udfff"), None)
     if bad is not None:
         raise ValueError(f"the text is not UTF-8 (byte 0x{ord(bad) & 0xFF:02x} at character {text.index(bad) + 1}); give it as UTF-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..training.tasks import TASKS, find_task
+from .boundary import wrong_arguments
+from .options import LARGEST
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +35,7 @@ def train(
     example: Annotated[bool, typer.Option("--example", help="print a TOML file with every setting explained, and exit")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="print only the result, no progress and no samples")] = False,
     context_parallel: Annotated[
-        int, typer.Option(min=1, help="split each sequence over this many processes (lm, mlm), under torchrun")
+        int, typer.Option(min=1, max=LARGEST, help="split each sequence over this many processes (lm, mlm), under torchrun")
     ] = 1,
     fsdp: Annotated[bool, typer.Option("--fsdp", help="shard the weights over the processes, under torchrun")] = False,
 ) -> None:
@@ -45,35 +48,26 @@ def train(
         from ..training.runs import train as run
         from ..zoo import locate, names
     except ImportError as error:
-        raise typer.BadParameter(f'{error}; training needs: pip install "regard[train]"') from error
+        raise ImportError(f'{error}; training needs: pip install "regard[train]"') from error
 
     from rich.console import Console
 
     console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes only the first prints
     if example:
-        try:
+        with wrong_arguments():
             typer.echo(find_task(task).manual, nl=False)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
         return
     if config is None:
         raise typer.BadParameter(
             f"give a TOML file or a data file; `regard train {task} --example` prints a TOML file to start from", param_hint="CONFIG"
         )
-    try:
+    with wrong_arguments():
         if config.suffix.lower() != ".toml":
             config = config_for(task, config, Path(), names())
             console.print(f"settings in {config}; edit it and run again to train another model", soft_wrap=True)
-    except (ValueError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
     display = None if quiet else _ProgressDisplay(console)
-    try:
+    with wrong_arguments(), contextlib.closing(display) if display else contextlib.nullcontext():
         state, folder = run(task, config, watch=display, context_parallel=context_parallel, fully_sharded=fsdp, locate=locate)
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
-    finally:
-        if display:
-            display.close()
     if state.finished:
         scores = "  ".join(f"{name} {value:.4g}" for name, value in state.metrics.items())
         console.print(f"done: {state.step:,} steps, best at step {state.best_step:,}: {scores}", soft_wrap=True)

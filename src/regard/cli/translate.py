@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .device import Device
+from .boundary import wrong_arguments
+from .options import LARGEST_BEAM, LARGEST_SEED, Device, check_finite
 from .text_input import lines_of
 
 if TYPE_CHECKING:
@@ -28,10 +29,16 @@ def translate(
     ] = None,
     language: Annotated[str | None, typer.Option("--from", help="the source language: zh or de (default: by script)")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="translate the lines of a file", exists=True, dir_okay=False)] = None,
-    beam: Annotated[int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", min=1, max=1000)] = None,
-    n_best: Annotated[int, typer.Option("--n-best", help="how many candidate translations to print for each text", min=1, max=1000)] = 1,
-    temperature: Annotated[float | None, typer.Option("--temperature", help="sample instead of searching", min=0.0, max=1e6)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=2**63 - 1)] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", min=1, max=LARGEST_BEAM)
+    ] = None,
+    n_best: Annotated[
+        int, typer.Option("--n-best", help="how many candidate translations to print for each text", min=1, max=LARGEST_BEAM)
+    ] = 1,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", help="sample instead of searching", min=0.0, max=1e6, callback=check_finite)
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=LARGEST_SEED)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text, with its alignment")] = False,
     alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment below each translation")] = True,
     html: Annotated[Path | None, typer.Option("--html", help="also write the alignment as an interactive page (one text only)")] = None,
@@ -64,14 +71,12 @@ def translate(
 
     # Arguments are shown with their alignments; the lines of a file or of standard input give one plain line each.
     batch = not text
-    try:
+    with wrong_arguments():
         lines = lines_of(text, file)
         jobs = list(_jobs(lines, model, language, batch))
         entries = {job.entry.path: job.entry for job in jobs if job.entry}
         opened = {path: open_model(entry, device=device, task="translation") for path, entry in entries.items()}
         refused = _check_vocabulary(jobs, opened, batch)
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     options = {"width": beam, "n_best": n_best, "temperature": temperature, "generator": generator}
     options["align"] = as_json or html is not None or (alignment and not batch)
@@ -219,10 +224,8 @@ def _print_legend() -> None:
 
 def _write_page(candidate: Translated, path: Path) -> None:
     """Write the alignment of a translation as an interactive page."""
-    try:
+    with wrong_arguments("--html"):
         candidate.save(path)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--html") from error
 
 
 def _chunks(jobs: list[_Job], size: int) -> Iterator[list[_Job]]:

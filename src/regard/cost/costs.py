@@ -12,7 +12,7 @@ from regard.cost.count.memory import cache_bytes, cache_per_token, summed, train
 from regard.cost.count.parameters import active_total, attention_pieces, parameter_total, parameters
 from regard.cost.count.roofline import Machine, Roof, roof, traffic, training_traffic
 from regard.cost.model.sources import architecture
-from regard.cost.quantity import Parts, Quantity, digits, short
+from regard.cost.quantity import Parts, Quantity, digits, short, total
 from regard.cost.workload import Workload
 from regard.html_table import html_table
 from regard.models.published.architecture import Architecture, ConfigError
@@ -45,16 +45,21 @@ class StepCost:
 
 @dataclass(frozen=True, repr=False)
 class Costs:
-    """The result of `plan`. Every number is a Quantity: `.value`, `.formula`, `.numbers`, and all three when printed."""
+    """The result of `plan`. Every number is a Quantity: `.value`, `.formula`, `.numbers`, and all three when printed.
 
-    architecture: Architecture
-    workload: Workload
-    machine: Machine | None
+    >>> costs = plan("gpt2")
+    >>> costs.total.value
+    124439808
+    """
+
+    architecture: Architecture  # the sizes that were counted
+    workload: Workload  # batch size, tokens and dtypes
+    machine: Machine | None  # for the roofline bound
     parameters: Parts  # all that the model stores, by part
     textbook: Parts  # weight matrices only, embedding and unembedding counted separately
     pieces: Parts  # of one attention head and one layer
-    total: Quantity
-    textbook_total: Quantity
+    total: Quantity  # of `parameters`
+    textbook_total: Quantity  # of `textbook`
     active: Quantity  # parameters that one token uses; fewer than the total in a mixture of experts
     steps: dict[str, StepCost]  # "prefill" and "decode", "forward" or "train"
     cache_token: Quantity | None  # numbers cached per token and layer
@@ -77,7 +82,7 @@ class Costs:
             if step.roof is not None:
                 rows.append(["  time, at least", short(step.roof.seconds, "s"), f"bound by {step.roof.bound}"])
         if self.cache:
-            cache = summed(self.cache)
+            cache = total(self.cache.values())
             rows.append(["key-value cache", short(cache.value, "B"), _short_formula(cache.formula)])
         for kind in self.memory:
             rows.append([f"peak memory, {kind} attention", short(self.peak(kind).value, "B"), _short_formula(self.peak(kind).formula)])
@@ -93,7 +98,8 @@ class Costs:
 
     def _repr_html_(self) -> str:
         note = "costs.to_dict() has every part; `regard plan NAME --explain` prints each with its formula"
-        return html_table([["cost", "amount", "formula"], *self.rows()], title=repr(self.architecture), note=note)
+        title = repr(self.architecture).removeprefix("Architecture(").removesuffix(")")
+        return html_table([["cost", "amount", "formula"], *self.rows()], title=title, note=note)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all costs for JSON: each quantity as its value, formula and substituted formula."""
@@ -125,7 +131,10 @@ def plan(source: object, workload: Workload | None = None, *, machine: Machine |
     """Count parameters, FLOPs and memory of a model.
 
     source: the name of a preset, a path (config.json, folder, .safetensors, .gguf), a config as mapping or object, or a model.
+    workload: batch size, tokens and dtypes; the model's own context by default.
     machine: peak rates for the roofline bound; `this_machine()` measures them.
+
+    Returns :class:`Costs`. Raises :class:`ConfigError` for a config that cannot be read, with what was expected.
 
     >>> costs = plan("gpt3")
     >>> costs.total.value, costs.textbook_total.value
@@ -173,7 +182,7 @@ def _steps(a: Architecture, work: Workload, machine: Machine | None) -> dict[str
     prefill, decode = Step(batch, prompt, prompt, 1, source, source), Step(batch, 1, tokens, 1, 0, source)
     return {
         "prefill": _inference_cost(f"prefill of {prompt:,} tokens, {suffix}", a, work, prefill, machine),
-        "decode": _inference_cost(f"decode of one token, {tokens:,} in sight, {suffix}", a, work, decode, machine),
+        "decode": _inference_cost(f"decode of one token, {tokens:,} visible, {suffix}", a, work, decode, machine),
     }
 
 
@@ -191,5 +200,5 @@ def _memory(a: Architecture, work: Workload, attention: Attention) -> Parts:
         return {**training_bytes(a, work), **{f"activations {k}": v for k, v in training_activations(a, work, attention).items()}}
     parts = {"weights": weight_bytes(a, work.dtype)}
     if a.causal:
-        parts["key-value cache"] = summed(cache_bytes(a, work))
+        parts["key-value cache"] = total(cache_bytes(a, work).values())
     return {**parts, "activations": inference_activations(a, work, attention)}

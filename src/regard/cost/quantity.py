@@ -71,6 +71,8 @@ Term = tuple[Number, tuple[Factor, ...]]
 class Quantity:
     """A sum of products of symbols.
 
+    terms: the products, each a coefficient and its symbols; made by arithmetic on `symbol(name, value)`.
+
     >>> d, n = symbol("d_model", 12288), symbol("layers", 96)
     >>> print(4 * d * d * n)
     4 · d_model · d_model · layers = 4 · 12,288 · 12,288 · 96 = 57,982,058,496

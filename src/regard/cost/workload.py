@@ -38,10 +38,21 @@ def dtype_bytes(name: str) -> Fraction:
 class Workload:
     """Batch size, tokens and dtypes of one step.
 
-    batch: sequences. context: tokens of a sequence, prompt and generated ones (0: the model's own limit, or 2,048). generate: how many
-    of them the model generates after the prompt. source: tokens an encoder reads (0: as many as the context). dtype: of weights and
-    activations. cache_dtype: of the key-value cache (empty: as dtype). master: in training, of weights, gradients and optimiser states.
+    batch: sequences.
+    context: tokens of a sequence, prompt and generated ones (0: the model's own limit, or 2,048).
+    generate: how many of them the model generates after the prompt.
+    source: tokens an encoder reads (0: as many as the context).
+    dtype: of weights and activations.
+    cache_dtype: of the key-value cache (empty: as dtype).
+    mode: "infer" or "train".
     checkpointing: recompute activations in the backward pass instead of keeping them.
+    optimiser: in training: "adamw", "sgd" or another that `regard plan --help` lists.
+    master: in training, the dtype of weights, gradients and optimiser states.
+
+    Raises ConfigError for values that do not fit together.
+
+    >>> Workload(batch=8, context=4096).dtype
+    'bf16'
     """
 
     batch: int = 1

@@ -15,7 +15,15 @@ from .request import Request
 
 
 class Selection(NamedTuple):
-    """The kernel that runs a request, and why faster ones were rejected."""
+    """The kernel that runs a request, and why faster ones were rejected.
+
+    kernel: the one that runs it.
+    rejected: name → why not.
+
+    >>> from regard.kernels import KERNELS
+    >>> Selection(KERNELS["reference"], {}).kernel.name
+    'reference'
+    """
 
     kernel: Kernel
     rejected: dict[str, str]
@@ -23,13 +31,18 @@ class Selection(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Result:
-    """The result of a kernel. lse is that of z, without the request's row_shift."""
+    """The result of a kernel. lse is that of z, without the request's row_shift.
+
+    >>> import torch
+    >>> Result(torch.zeros(1, 1, 2, 4)).lse is None
+    True
+    """
 
     output: Tensor  # (B, h, L, dv)
     lse: Tensor | None = None  # (B, h, L), float32 or float64
     index: Tensor | None = None  # (B, h, L) int64, −1 on an empty row
     log_prob: Tensor | None = None  # (B, h, L)
-    readings: dict[str, Any] = field(default_factory=dict)
+    readings: dict[str, Any] = field(default_factory=dict)  # by name
     selection: Selection | None = None  # set by `select.execute`
 
 
@@ -40,7 +53,12 @@ def refuses_transforms(request: Request) -> str | None:
 
 
 class Kernel(Protocol):
-    """One implementation of attention."""
+    """The interface of one implementation of attention.
+
+    >>> from regard.kernels import KERNELS
+    >>> sorted(KERNELS)
+    ['fused', 'native', 'reference', 'rows', 'streamed']
+    """
 
     name: str
 

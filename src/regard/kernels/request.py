@@ -101,34 +101,41 @@ class Request:
     """z = β · (cap(scale · q·k + key_bias) + bias), or score.tile(q, k) in place of the dot product; −∞ where the mask is False.
 
     Built by `Request.of`. Treated as immutable; not a frozen dataclass because building one of this size takes microseconds.
+
+    >>> q = torch.zeros(2, 3, 4)
+    >>> Request.of(q, q, q).sizes
+    (2, 1, 3, 3)
     """
 
     query: Tensor  # (B, h, L, d), any strides
     key: Tensor  # (B, k, S, d)
     value: Tensor  # (B, k, S, dv)
-    choice: Choice
+    choice: Choice  # how scores become weights
     score: Score | None = None  # None: the lowered form below; else query and key are already prepared
-    scale: float = 1.0
-    cap: float | None = None
+    scale: float = 1.0  # factor of the dot product
+    cap: float | None = None  # soft cap of the scores
     key_bias: Tensor | None = None  # (B, k, S)
     row_shift: Tensor | None = None  # (B, h, L): `Lowered.row_shift`; not part of z, added to MaxLogit and the lse
-    mask: Mask | None = None
+    mask: Mask | None = None  # None: everything is visible
     bias: Tensor | Bias | None = None  # a tensor is 4-D, broadcastable to (B, h, L, S)
     beta: float | Tensor = 1.0  # inverse temperature: a number, or a tensor () or (h,)
     sinks: Tensor | None = None  # (h,), already times beta
-    dropout: float = 0.0
+    dropout: float = 0.0  # probability
     seed: int = 0  # of the dropout hash
     uniform: Tensor | None = None  # (B, h, L) float64 in [0, 1): one random number per row, for Sample
-    readings: tuple[Reading, ...] = ()
-    needs_lse: bool = False
+    readings: tuple[Reading, ...] = ()  # statistics of the weights to compute
+    needs_lse: bool = False  # whether the result must have the lse
     kernel: str = "auto"  # the kernel's name, or "auto"
-    limit_bytes: int | None = None
+    limit_bytes: int | None = None  # raise MemoryError above that
     axes: tuple[int, ...] | None = None  # the caller's axes in place of (B, h); None: (B, h) itself
     dtype: torch.dtype | None = None  # of the caller's output; None: the kernel's
 
     @classmethod
     def of(cls, query: Tensor, key: Tensor, value: Tensor, *, needs_lse: bool = False, **options: Unpack[ObserveOptions]) -> Request:
         """Validate one call, lower its score to a dot product where that is exact, and reshape the tensors to (B, h, L, d).
+
+        query, key, value and other options: as in `regard.observe`.
+        needs_lse: whether the result must have the lse.
 
         >>> q = torch.randn(5, 16)
         >>> request = Request.of(q, q, q)

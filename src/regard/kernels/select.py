@@ -94,7 +94,17 @@ _lock = threading.Lock()
 
 
 def execute(request: Request) -> Result:
-    """Run a request: through the hooks of `intercept`, the last registered first, then on the selected kernel."""
+    """Run a request: through the hooks of `intercept`, the last registered first, then on the selected kernel.
+
+    request: what to compute.
+
+    Returns the :class:`Result`.
+
+    >>> from regard.kernels import Request
+    >>> q = torch.zeros(1, 2, 3, 4)
+    >>> execute(Request.of(q, q, q)).output.shape
+    torch.Size([1, 2, 3, 4])
+    """
     return _run(request) if not _hooks else _run_through(_hooks, request)
 
 
@@ -109,6 +119,8 @@ def intercept(hook: Hook) -> Iterator[None]:
 
     `run(request)` runs a request (this one, or a changed copy) as it would have run without the hook. A hook receives the calls of
     all threads, and must pass those it does not handle to `run`.
+
+    hook: the function.
 
     >>> from regard import attend
     >>> def print_shape(request, run):

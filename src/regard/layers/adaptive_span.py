@@ -70,6 +70,14 @@ class AdaptiveSpanAttention(nn.Module):
 
     Shapes: x (B, N, D) to (B, N, D).
 
+    d_model: width of the inputs and outputs, D.
+    heads: number of heads; must divide d_model.
+    longest: the longest span a head can learn, in tokens.
+    ramp: tokens over which the weight falls to zero at the end of a span.
+    start: the spans at the beginning, as a share of the longest.
+    bias: whether the projections have biases.
+    dropout: on the attention weights.
+
     >>> layer = AdaptiveSpanAttention(32, heads=4, longest=100, ramp=8)
     >>> layer(torch.randn(2, 10, 32)).shape
     torch.Size([2, 10, 32])

@@ -15,6 +15,11 @@ __all__ = ["bigbird_layout", "fixed_layout", "local_layout", "strided_layout"]
 def local_layout(n: int, left: int = 1, right: int = 1) -> Tensor:
     """Local layout: a block sees `left` blocks before and `right` blocks after itself.
 
+    n: blocks of a side.
+    left, right: how many blocks on either side.
+
+    Returns the layout, bool (n, n), for :func:`regard.block_sparse`.
+
     >>> local_layout(3, left=1, right=0).int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
@@ -25,6 +30,11 @@ def local_layout(n: int, left: int = 1, right: int = 1) -> Tensor:
 
 def strided_layout(n: int, stride: int) -> Tensor:
     """Strided layout: the last `stride` blocks, and every stride-th block before them. Child et al. 2019, section 4.3.
+
+    n: blocks of a side.
+    stride: how far back the near blocks go, and the distance of the far ones.
+
+    Returns the layout, bool (n, n), for :func:`regard.block_sparse`.
 
     >>> strided_layout(5, 2).int().tolist()
     [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [1, 0, 1, 1, 1]]
@@ -40,6 +50,12 @@ def fixed_layout(n: int, stride: int, summary: int = 1) -> Tensor:
 
     Child et al. 2019, section 4.3.
 
+    n: blocks of a side.
+    stride: blocks of a segment.
+    summary: blocks at the end of a segment that all later ones see.
+
+    Returns the layout, bool (n, n), for :func:`regard.block_sparse`.
+
     >>> fixed_layout(4, 2).int().tolist()
     [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
     """
@@ -54,6 +70,12 @@ def bigbird_layout(n: int, *, near: int = 1, everywhere: int = 1, random: int = 
     """BigBird layout: `near` blocks on each side, `everywhere` global blocks at the start, `random` more per row.
 
     Zaheer et al. 2020, section 2.
+
+    n: blocks of a side.
+    near, everywhere, random: how many blocks of each kind.
+    seed: of the random blocks.
+
+    Returns the layout, bool (n, n), for :func:`regard.block_sparse`.
 
     >>> bigbird_layout(8, random=2).sum(1).tolist()
     [8, 5, 6, 6, 6, 6, 6, 5]

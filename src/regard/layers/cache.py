@@ -38,6 +38,11 @@ class LayerCache:
 
     `fork` is a copy-on-write copy. `select` picks or repeats rows of the batch.
 
+    window: how many tokens a token sees, itself included; None: all.
+    room: tokens to reserve memory for.
+
+    Raises ValueError for a window below 1.
+
     >>> cache = LayerCache()
     >>> k = torch.randn(2, 4, 3, 8)
     >>> keys, values = cache.append(k, k)
@@ -66,7 +71,7 @@ class LayerCache:
         return 0 if self._storage is None else self._storage.key.nbytes + self._storage.value.nbytes
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys and values (B, h, L, d); return all cached ones, (B, h, N, d) each."""
+        """Add a `key` and `value` (B, h, L, d) of L new tokens; return all cached ones, (B, h, N, d) each."""
         new = key.shape[2]
         self._check(key, value)
         if self.window is not None:
@@ -141,6 +146,12 @@ class LayerCache:
 class Cache(Sequence[LayerCache]):
     """One LayerCache per layer of a model.
 
+    layers: how many.
+    window: as in :class:`LayerCache`, one number for all layers or one per layer (None: no window).
+    room: as in :class:`LayerCache`.
+
+    Raises ValueError if there are not as many windows as layers.
+
     >>> cache = Cache(4, window=128)
     >>> len(cache), cache.length
     (4, 0)
@@ -159,6 +170,7 @@ class Cache(Sequence[LayerCache]):
 
     @property
     def bytes(self) -> int:
+        """Bytes of all cached keys and values."""
         return sum(layer.bytes for layer in self._layers)
 
     def fork(self) -> "Cache":

@@ -24,6 +24,10 @@ class MovingBaseline(nn.Module):
 
     The first reward initialises it, so that it is not biased towards zero.
 
+    momentum: share of the old mean that stays at each update.
+
+    Raises ValueError unless it is at least 0 and below 1.
+
     >>> baseline = MovingBaseline(momentum=0.5)
     >>> baseline.update(torch.tensor([1.0])); baseline.update(torch.tensor([0.0])); float(baseline.mean)
     0.5
@@ -56,6 +60,10 @@ class HardAttention(nn.Module):
 
     Shapes: query (…, L, dq), key (…, S, dk), value (…, S, dv) to output (…, L, dv), index and log_prob (…, L).
 
+    score: as in :func:`regard.attend`; the scaled dot product by default.
+    temperature: divides the scores in training.
+    momentum: of the moving baseline, as in :class:`MovingBaseline`.
+
     >>> layer = HardAttention()
     >>> attended = layer(torch.randn(2, 1, 4), torch.randn(2, 6, 4), torch.randn(2, 6, 3))
     >>> loss = layer.loss(attended, reward=torch.ones(2, 1))
@@ -76,7 +84,11 @@ class HardAttention(nn.Module):
         return observe(query, key, key if value is None else value, score=self.score, choice=choice, mask=mask, generator=generator)
 
     def loss(self, attended: Attended, reward: Tensor) -> Tensor:
-        """The REINFORCE loss of the sampled inputs; the baseline is the mean of the rewards before this one."""
+        """The REINFORCE loss of the sampled inputs; the baseline is the mean of the rewards before this one.
+
+        attended: what the layer returned.
+        reward: what each pick earned, (…, L).
+        """
         if attended.log_prob is None:
             raise ValueError("attended has no log_prob, because the argmax was taken; call .train() before attending")
         has_baseline = bool(self.baseline.seen)

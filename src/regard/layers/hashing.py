@@ -71,8 +71,17 @@ def hashed_attend(
 ) -> Tensor:
     """Self-attention with keys ``query / ‖query‖``; each token attends to those of its bucket in its own and neighbouring chunks.
 
-    Shapes: query (B, h, N, d), value (B, h, N, dv) to (B, h, N, dv). ``ahead`` includes the chunk after (useless when causal).
-    ``buckets`` defaults to two per chunk. `mask.spans` must not be None (it is for irregular dense patterns).
+    query: (B, h, N, d).
+    value: (B, h, N, dv).
+    chunk, rounds, buckets: as in :class:`LshAttention`.
+    mask: which keys are visible; `mask.spans` must not be None (it is for irregular dense patterns).
+    ahead: whether the chunk after is attended to as well (useless when causal).
+    generator: of the hashes.
+
+    Returns (B, h, N, dv). Raises ValueError for other shapes or sizes below 1.
+
+    >>> hashed_attend(torch.randn(1, 2, 50, 8), torch.randn(1, 2, 50, 8), chunk=8).shape
+    torch.Size([1, 2, 50, 8])
     """
     if query.dim() != 4 or query.shape[:3] != value.shape[:3]:
         raise ValueError(f"query is {tuple(query.shape)} and value {tuple(value.shape)}; expected (B, h, N, d) and (B, h, N, dv)")
@@ -111,6 +120,17 @@ class LshAttention(nn.Module):
     later token is attended to, but all tokens are sorted together: a later token can change which earlier ones share a chunk.
 
     Shapes: x (B, N, D) to (B, N, D).
+
+    d_model: width of the inputs and outputs, D.
+    heads: number of heads; must divide d_model.
+    chunk: tokens of a chunk.
+    rounds: how often the tokens are hashed; more rounds miss fewer pairs.
+    buckets: of one round; None: two per chunk.
+    causal: whether later tokens are hidden.
+    bias: whether the projections have biases.
+    seed: of the hashes.
+
+    Raises ValueError if d_model does not divide into the heads.
 
     >>> LshAttention(32, heads=4, chunk=8, rounds=2)(torch.randn(2, 50, 32)).shape
     torch.Size([2, 50, 32])
@@ -151,14 +171,20 @@ class LshAttention(nn.Module):
         return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def exact(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
-        """The attention that hashing approximates: all pairs, in O(N²) time and linear memory."""
+        """The attention that hashing approximates: all pairs, in O(N²) time and linear memory.
+
+        Arguments as in `forward`.
+        """
         query = self._split(self.query(x))
         mixed = attend(query, unit(query), self._split(self.value(x)), mask=self._mask(mask), bias=NotItself())
         return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def error(self, x: Tensor, *, mask: Mask | None = None) -> float:
-        """The relative error ‖hashed − exact‖ / ‖exact‖."""
+        """The relative error ‖hashed − exact‖ / ‖exact‖.
+
+        Arguments as in `forward`.
+        """
         exact = self.exact(x, mask=mask)
         return float((self(x, mask=mask) - exact).norm() / exact.norm())
 

@@ -24,6 +24,9 @@ class KeyValueAttention(nn.Module):
 
     Shapes: query (…, L, dq), key (…, S, dk), value (…, S, dv) to (…, L, dv).
 
+    score, choice: as in :func:`regard.attend`.
+    dropout: on the attention weights, in training mode.
+
     >>> import regard
     >>> layer = KeyValueAttention(regard.Additive(3, 5, hidden=8))
     >>> layer(torch.randn(2, 4, 3), torch.randn(2, 6, 5), torch.randn(2, 6, 7)).shape
@@ -53,7 +56,10 @@ class KeyValueAttention(nn.Module):
         generator: torch.Generator | None = None,
         readings: Sequence[Reading] = (),
     ) -> Attended:
-        """As `forward`, and also return the lse, the keys a hard choice picked and the readings."""
+        """As `forward`, and also return the lse, the keys a hard choice picked and the readings.
+
+        Arguments as in `regard.observe`.
+        """
         value = key if value is None else value
         return observe(
             query,

@@ -23,11 +23,22 @@ __all__ = ["LinformerAttention"]
 class LinformerAttention(nn.Module):
     """Self-attention of N tokens to ``rank`` linear combinations of them: ``softmax(Q (E K)ᵀ / √d) (F V)``, E and F (rank, length) learned.
 
-    ``start`` initialises E and F: "mean", each row averages a segment of the sequence (exact when keys and values are constant on
-    the segments), or "random", the paper's Gaussian. ``shared`` uses one matrix for both. No causal mask: every combination
-    contains later tokens. Sequences shorter than ``length`` use the first columns and, in proportion, the first rows.
+    No causal mask: every combination contains later tokens. Sequences shorter than ``length`` use the first columns and, in proportion,
+    the first rows.
 
     Shapes: x (B, N, D) to (B, N, D), N ≤ length.
+
+    d_model: width of the inputs and outputs, D.
+    heads: number of heads; must divide d_model.
+    length: the longest sequence.
+    rank: how many combinations.
+    shared: whether E and F are one matrix.
+    start: how E and F begin: "mean", each row averages a segment of the sequence (exact when keys and values are constant on the segments),
+        or "random", the paper's Gaussian.
+    bias: whether the projections have biases.
+    dropout: on the attention weights.
+
+    Raises ValueError for a rank above the length or another `start`.
 
     >>> LinformerAttention(32, heads=4, length=128, rank=16)(torch.randn(2, 100, 32)).shape
     torch.Size([2, 100, 32])
@@ -56,7 +67,7 @@ class LinformerAttention(nn.Module):
         self.F = self.E if shared else nn.Parameter(_mixing(rank, length, start))
 
     def forward(self, x: Tensor, *, lengths: Tensor | None = None) -> Tensor:
-        """Project, then attend. ``lengths`` (B,) excludes padding from the combinations, and hides those made of padding alone."""
+        """Project x (B, N, D), then attend. ``lengths`` (B,) excludes padding from the combinations, and hides those of padding alone."""
         N = x.shape[1]
         if self.length < N:
             raise ValueError(f"x has {N} tokens but this layer was made for at most {self.length}; make it with length={N}")

@@ -27,6 +27,13 @@ class LongformerAttention(nn.Module):
 
     Shapes: x (B, N, D) to (B, N, D); global_ids (G,) positions for every sequence, or (B, G) with −1 in unused slots.
 
+    d_model: width of the inputs and outputs, D.
+    heads: number of heads; must divide d_model.
+    reach: how many tokens each side of the window has.
+    own_global_maps: whether rows of global tokens have projections of their own.
+    bias: whether the projections have biases.
+    dropout: on the attention weights.
+
     >>> layer = LongformerAttention(32, heads=4, reach=2, own_global_maps=True)
     >>> layer(torch.randn(2, 10, 32), global_ids=[0]).shape
     torch.Size([2, 10, 32])
@@ -45,6 +52,9 @@ class LongformerAttention(nn.Module):
 
     def pattern(self, global_ids: Sequence[int] | Tensor | None = None, mask: Mask | None = None) -> Mask:
         """The mask of this layer: True = visible.
+
+        global_ids: positions of the global tokens.
+        mask: combined with it.
 
         >>> print(LongformerAttention(8, 1, reach=1).pattern([0]).draw(4, 4))
         ████████

@@ -28,7 +28,14 @@ __all__ = ["MultiHeadAttention", "ParameterTable", "Projected"]
 
 
 class Projected(NamedTuple):
-    """Projected keys and values of a memory, for use at many steps: (B, g, S, d) each."""
+    """Projected keys and values of a memory, for use at many steps: (B, g, S, d) each.
+
+    key, value: for each of the g key-value heads, S positions of d features.
+
+    >>> layer = MultiHeadAttention(8, heads=2)
+    >>> layer.project(torch.randn(1, 5, 8)).key.shape
+    torch.Size([1, 2, 5, 4])
+    """
 
     key: Tensor
     value: Tensor
@@ -40,12 +47,23 @@ class Projected(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ParameterTable:
-    """Parameter counts by part, rows of (part, shape, count). Prints as an aligned table with the total."""
+    """Parameter counts by part, rows of (part, shape, count). Prints as an aligned table with the total.
+
+    rows: the parts.
+
+    >>> print(MultiHeadAttention(8, heads=2, bias=False).parameter_table())
+    query       2 × 8 → 4   64
+    key         2 × 8 → 4   64
+    value down  2 × 8 → 4   64
+    value up    2 × 4 → 8   64
+    total                  256
+    """
 
     rows: tuple[tuple[str, str, int], ...]
 
     @property
     def total(self) -> int:
+        """The sum of all parts."""
         return sum(count for _, _, count in self.rows)
 
     def __getitem__(self, part: str) -> int:
@@ -67,15 +85,27 @@ class MultiHeadAttention(nn.Module):
     """Multi-head attention: h heads with their own W_q, W_k, W_v; their outputs are concatenated and multiplied by W_o.
 
     `layer(x)` is self-attention, `layer(x, memory)` cross-attention, where a memory is (B, S, kv_dim), a pair of them (one for keys, one
-    for values), or the result of `layer.project(memory)`. `kv_heads` < heads shares each key-value head among heads/kv_heads query heads.
-    `rotary` applies rotary positions to queries and keys (self-attention only). `score` and `choice` as in `regard.attend`; the default
-    is softmax of the scaled dot product.
+    for values), or the result of `layer.project(memory)`.
 
-    `add_bias_kv` appends one learned key and value, `add_zero_attn` a zero one, which every query sees whatever the mask.
     Parameters have the names and layout of `torch.nn.MultiheadAttention`, so its state dict loads unchanged: query, key and value
     projections are one matrix `in_proj_weight` unless kv_dim differs from d_model.
 
     Shapes: x (B, L, D) to (B, L, D); mask and bias as `regard.attend` takes them, over (B, h, L, S).
+
+    d_model: width of the inputs and outputs, D.
+    heads: number of query heads.
+    kv_heads: number of key-value heads; each is shared by heads / kv_heads query heads. None: as many as heads.
+    head_dim: width of a head; None: d_model / heads.
+    kv_dim: width of the memory, or of keys and values separately; None: d_model.
+    rotary: whether queries and keys get rotary positions (self-attention only), or the :class:`Rotary` to use.
+    bias: whether the projections have biases.
+    out_bias: whether the output projection has one; None: as `bias`.
+    dropout: on the attention weights, in training mode.
+    score, choice: as in :func:`regard.attend`.
+    add_bias_kv: append one learned key and value, which every query sees whatever the mask.
+    add_zero_attn: append a key and value of zeros, likewise.
+
+    Raises ValueError for heads that do not divide evenly.
 
     >>> layer = MultiHeadAttention(64, heads=8, kv_heads=2, rotary=True)
     >>> layer(torch.randn(2, 5, 64)).shape
@@ -174,7 +204,12 @@ class MultiHeadAttention(nn.Module):
         bias: Any = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Attend from x (B, L, D) to itself, to the cache and itself, or to a memory."""
+        """Attend from x (B, L, D) to itself, to the cache and itself, or to a memory.
+
+        memory: what to attend to instead of x, as the class describes it.
+        mask, bias: as in `regard.attend`.
+        cache: keys and values of the tokens before x; those of x are appended.
+        """
         query, key, value = self.project_heads(x, memory, cache)
         key, value, mask, bias = self._with_extra_keys(key, value, mask, bias)
         mixed = self.attend_heads(query, key, value, self.attention_options(mask, bias))
@@ -190,7 +225,10 @@ class MultiHeadAttention(nn.Module):
         cache: LayerCache | None = None,
         readings: "Sequence[Reading]" = (),
     ) -> tuple[Tensor, Attended]:
-        """As `forward`, and also return the readings: (output (B, L, D), `Attended` of the heads)."""
+        """As `forward`, and also return the readings: (output (B, L, D), `Attended` of the heads).
+
+        Arguments as in `forward`; readings as in `regard.observe`.
+        """
         query, key, value = self.project_heads(x, memory, cache)
         key, value, mask, bias = self._with_extra_keys(key, value, mask, bias)
         attended = self.observe_heads(query, key, value, self.attention_options(mask, bias), readings)
@@ -211,17 +249,23 @@ class MultiHeadAttention(nn.Module):
             D, layer.num_heads, kv_dim=None if same else (layer.kdim, layer.vdim), bias=bias, out_bias=layer.out_proj.bias is not None,
             dropout=layer.dropout, add_bias_kv=layer.bias_k is not None, add_zero_attn=layer.add_zero_attn,
         )  # fmt: skip
-        made.load_state_dict(layer.state_dict())
-        return made.to(layer.out_proj.weight).train(layer.training)
+        made.to(layer.out_proj.weight).load_state_dict(layer.state_dict())
+        return made.train(layer.training)
 
     def attend_heads(self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions) -> Tensor:
-        """The weighted values of every head, (B, h, L, d)."""
+        """The weighted values of every head, (B, h, L, d).
+
+        query, key, value: as `project_heads` returns them; options: keyword arguments of `regard.attend`.
+        """
         return attend(query, key, value, **options)
 
     def observe_heads(
         self, query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions, readings: "Sequence[Reading]"
     ) -> Attended:
-        """As `attend_heads`, with readings."""
+        """As `attend_heads`, with readings.
+
+        Arguments as in `attend_heads`; readings: statistics of the weights.
+        """
         return observe(query, key, value, readings=readings, **options)
 
     def attention_options(self, mask: Mask | None, bias: Any) -> AttentionOptions:
@@ -281,7 +325,7 @@ class MultiHeadAttention(nn.Module):
     def project_heads(
         self, x: Tensor, memory: Tensor | tuple[Tensor, Tensor] | Projected | None, cache: LayerCache | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, h, L, d), keys and values (B, g, S, d)."""
+        """Queries (B, h, L, d), keys and values (B, g, S, d). Arguments as in `forward`."""
         if x.dim() != 3 or x.shape[-1] != self.d_model:
             raise ValueError(f"x must be (batch, tokens, {self.d_model}); it is {tuple(x.shape)}")
         if memory is None:

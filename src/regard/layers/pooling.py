@@ -38,7 +38,11 @@ class MaxPooling(nn.Module):
         return largest.masked_fill(largest == -math.inf, 0.0)
 
     def weights(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
-        """The share of features each input won, (…, N)."""
+        """The share of features each input won, (…, N).
+
+        x: inputs (…, N, d).
+        mask: which inputs are visible to one query.
+        """
         if not x.shape[-2]:
             return x.mean(-1)
         largest, winner = self._winners(x, mask)
@@ -53,6 +57,8 @@ class MaxPooling(nn.Module):
 
 class GatedPooling(nn.Module):
     """Gated pooling, ``Σ_n σ(wᵀx_n + b) x_n``: independent gates, which need not sum to one.
+
+    width: d, the width of an input.
 
     >>> GatedPooling(4)(torch.randn(2, 7, 4)).shape
     torch.Size([2, 4])
@@ -69,7 +75,11 @@ class GatedPooling(nn.Module):
         return (self.weights(x).unsqueeze(-2) @ x).squeeze(-2)
 
     def weights(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
-        """The gates, (…, N), each in (0, 1)."""
+        """The gates, (…, N), each in (0, 1).
+
+        x: inputs (…, N, d).
+        mask: which inputs are visible to one query.
+        """
         gates = torch.sigmoid(self.gate(x).squeeze(-1))
         visible = _visible(x, mask)
         return gates if visible is None else gates.masked_fill(~visible, 0.0)
@@ -78,7 +88,9 @@ class GatedPooling(nn.Module):
 class AttentionPooling(nn.Module):
     """Attention pooling with one or several learned queries: ``Σ_n softmax(s(x_n, q)) x_n``.
 
-    With ``queries`` above 1 the results are concatenated, (…, queries · d). ``score`` and ``choice`` as in :func:`regard.attend`.
+    width: d, the width of an input.
+    queries: how many; with several the results are concatenated, (…, queries · d).
+    score, choice: as in :func:`regard.attend`.
 
     >>> AttentionPooling(8)(torch.randn(3, 5, 8)).shape
     torch.Size([3, 8])
@@ -96,7 +108,11 @@ class AttentionPooling(nn.Module):
         return pooled.reshape(*x.shape[:-2], -1)
 
     def weights(self, x: Tensor, *, mask: Mask | None = None) -> Tensor:
-        """The attention distribution, (…, N), or (…, queries, N) with several queries."""
+        """The attention distribution, (…, N), or (…, queries, N) with several queries.
+
+        x: inputs (…, N, d).
+        mask: which inputs are visible to one query.
+        """
         query, inputs = self._pair(x)
         count = self.query.shape[0]
         attended = observe(query, inputs, inputs, score=self.score, choice=self.choice, mask=mask, readings=[Rows(list(range(count)))])
@@ -112,7 +128,13 @@ class AttentionPooling(nn.Module):
 class WinnerTakeAll(AttentionPooling):
     """Winner-take-all pooling: return the input with the largest saliency ``wᵀx_n``.
 
-    Gradients reach the picked input, not w; to train w pass ``choice=regard.Sample(straight_through=True)``. ``saliency`` (d,) sets w.
+    Gradients reach the picked input, not w; to train w pass ``choice=regard.Sample(straight_through=True)``.
+
+    width: d, the width of an input.
+    saliency: w, (d,); learned from a random start if it is not given.
+    choice: another way to pick than the argmax.
+
+    Raises ValueError for a saliency of another shape.
 
     >>> pool = WinnerTakeAll(2, saliency=torch.tensor([1.0, 0.0]))
     >>> pool(torch.tensor([[0.1, 7.0], [0.9, 3.0], [0.5, 5.0]]))

@@ -29,6 +29,19 @@ class Rotary:
 
     Shapes: `turn(x, start)` maps (…, L, d) to (…, L, d); row 0 is at position `start`.
 
+    base: the base of the frequencies.
+    fraction: the share of a head's features that is rotated.
+    scaling: "none", "linear", "llama3" or "yarn".
+    factor: how much longer the context becomes.
+    original: tokens of the context it was trained on; needed by "llama3" and "yarn".
+    low, high: bounds of "llama3", in turns per `original` tokens.
+    fast, slow: bounds of "yarn", likewise.
+    sharpen: factor of queries and keys under "yarn"; None: 0.1 · ln(factor) + 1, as published.
+    truncate: whether the bounds of "yarn" are rounded to whole pairs, as published.
+    divisors: one number per pair by which its frequency is divided; () for none.
+
+    Raises ValueError for a fraction outside (0, 1], or scaling without `original`.
+
     >>> q = torch.randn(2, 4, 10, 64)
     >>> turned = Rotary().turn(q)
     >>> torch.allclose(turned.norm(dim=-1), q.norm(dim=-1), atol=1e-5), torch.equal(turned[:, :, 0], q[:, :, 0])
@@ -115,6 +128,11 @@ class Sinusoidal(nn.Module):
 
     Shapes: (…, L, d) to (…, L, d); row 0 is at position `start`. No parameters, any length.
 
+    width: d, the width of a vector; even.
+    base: the slowest wavelength is 2π · base.
+
+    Raises ValueError for an odd width.
+
     >>> Sinusoidal(4)(torch.zeros(1, 4))
     tensor([[0., 1., 0., 1.]])
 
@@ -139,6 +157,9 @@ class Learned(nn.Module):
     """Add one learned vector per position, up to `context` positions.
 
     Shapes: (…, L, d) to (…, L, d); row 0 is at position `start`.
+
+    context: number of positions.
+    width: d, the width of a vector.
 
     >>> Learned(8, 4)(torch.zeros(2, 5, 4)).shape
     torch.Size([2, 5, 4])

@@ -159,6 +159,8 @@ def documents(
     ids: a number per position, (S,) or (B, S); with fewer queries than keys the queries are the last L. A document need not be contiguous.
     key_ids: (S,) or (B, S) when the keys are another sequence; ids is then (L,) or (B, L).
 
+    Returns the mask. Raises ValueError if ids and key_ids are of different numbers of sequences.
+
     >>> documents([0, 0, 7]).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """

@@ -18,6 +18,9 @@ from regard.masks.mask import Mask, Size, Verdict
 class ExtraKeys(Mask):
     """The mask `inner` over all but the last `extra` keys; those are visible to every query.
 
+    inner: the mask of the other keys.
+    extra: how many keys at the end every query sees.
+
     >>> from regard.masks import causal
     >>> print(ExtraKeys(causal(), 1).draw(3, 4))
     ██····██

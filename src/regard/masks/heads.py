@@ -68,6 +68,10 @@ class PerHead(Parts):
 def per_head(masks: Sequence[Mask]) -> Mask:
     """One mask for each head, in order.
 
+    masks: one for each head; none of them may already differ by head.
+
+    Returns the mask. Raises ValueError for an empty list.
+
     >>> from regard.masks import causal, window
     >>> per_head([causal(), window(1, 1)]).dense(2, 2).shape
     torch.Size([1, 2, 2, 2])

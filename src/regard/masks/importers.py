@@ -41,6 +41,8 @@ def from_additive(attn_mask: Tensor) -> tuple[Mask, Tensor]:
     attn_mask: (L, S), (h, L, S), (B|1, h|1, L|1, S|1): both parts broadcast from the right, as `attend` reads them. The bias keeps its
     shape, dtype and gradient.
 
+    Returns the pair (mask, bias). Raises ValueError for a tensor that is not of floats.
+
     >>> mask, bias = from_additive(torch.tensor([[0.5, -torch.inf], [0.0, 2.0]]))
     >>> mask.dense(2, 2)[0, 0].int().tolist(), bias.tolist()
     ([[1, 0], [1, 1]], [[0.5, 0.0], [0.0, 2.0]])
@@ -60,6 +62,8 @@ def from_sdpa(attn_mask: Tensor | None) -> Mask:
     attn_mask: (L, S), (h, L, S), (B|1, h|1, L|1, S|1) or with more axes in front: read as torch reads it, from the right.
     `is_causal=True` is `causal(align="start")`.
 
+    Returns the mask. Raises ValueError for a float mask with numbers other than 0 and −∞: those are a bias, see :func:`from_additive`.
+
     >>> from_sdpa(torch.tensor([[0.0, -torch.inf]])).dense(1, 2).tolist()
     [[[[True, False]]]]
     """
@@ -78,7 +82,11 @@ def from_sdpa(attn_mask: Tensor | None) -> Mask:
 def from_torch_mha(attn_mask: Tensor | None = None, key_padding_mask: Tensor | None = None, num_heads: int | None = None) -> Mask:
     """Convert the masks of torch.nn.MultiheadAttention and the nn.Transformer layers: bool with True = HIDDEN, or float with −∞.
 
-    attn_mask: (L, S), or (B·h, L, S) with `num_heads` = h. key_padding_mask: (B, S), or (S,) for one sequence; True = padding.
+    attn_mask: (L, S), or (B·h, L, S) with `num_heads`.
+    key_padding_mask: (B, S), or (S,) for one sequence; True = padding.
+    num_heads: h, needed for an attn_mask of three axes.
+
+    Returns the mask. Raises ValueError for shapes that do not fit together.
 
     >>> from_torch_mha(torch.tensor([[False, True], [False, False]])).dense(2, 2)[0, 0].int().tolist()
     [[1, 0], [1, 1]]
@@ -113,9 +121,13 @@ def _visible_in_torch_mha(mask: object, name: str) -> Tensor:
 
 
 def from_hf(attention_mask: Tensor | None) -> Mask:
-    """Convert the `attention_mask` of transformers: (B, S) with 1 = keep, or (B, 1|h, L, S) bool (True = visible) or additive.
+    """Convert the `attention_mask` of transformers: 1 = keep.
 
-    In the additive form 0 is visible; −∞, the dtype's hidden_below number and anything ≤ −9,999 are hidden.
+    In the additive form 0 is visible; −∞, the dtype's smallest number and anything ≤ −9,999 are hidden.
+
+    attention_mask: (B, S) with 1 = keep, or (B, 1|h, L, S) bool (True = visible) or additive; None: everything is visible.
+
+    Returns the mask. Raises ValueError for another number of axes, or whole numbers other than 0 and 1.
 
     >>> from_hf(torch.tensor([[1, 1, 0]])).dense(1, 3).int().tolist()
     [[[[1, 1, 0]]]]

@@ -30,6 +30,9 @@ class Mask(ABC):
 
     Combine masks with `&` (visible in both), `|` (visible in either) and `~` (inverted).
 
+    A mask of your own is a subclass with `fill`; `covers` lets tiles be skipped, `key_ranges` lets compiled kernels run it. For most masks
+    :func:`regard.rule` is shorter.
+
     >>> from regard.masks import causal, prefix
     >>> (causal() | prefix(2)).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
@@ -46,16 +49,22 @@ class Mask(ABC):
         """Rows r0 … r1 − 1 and columns c0 … c1 − 1 as a bool tensor that broadcasts to (B, h, rows, columns); True = visible.
 
         Called only where `covers` returns None.
+
+        L, S: numbers of queries and keys.
+        device: where the tensor is to be.
         """
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
-        """Return "all" or "none" if every or no pair of a rectangle is visible; None if `fill` is needed to decide. "none" is skipped."""
+        """Return "all" or "none" if every or no pair of rows r0 … r1 − 1 and columns c0 … c1 − 1 of the L × S pattern is visible.
+
+        None if `fill` is needed to decide. A tile with "none" is skipped.
+        """
         return None
 
     def key_ranges(self, L: int, S: int, device: torch.device | None) -> Tensor | None:
         """The visible keys of each row as ranges, int32 (B|1, h|1, L|1, R, 2), sorted, disjoint, [start, stop), unused slots [S, S) last.
 
-        None when a row needs too many. Compiled kernels read masks in this form.
+        None when a row needs too many. Compiled kernels read masks in this form, on `device`.
         """
         return None
 
@@ -124,6 +133,8 @@ class Mask(ABC):
         Unused slots of a row are [S, S) and come last; R ≥ 1. None when a row needs more than `MAX_SPANS` ranges (or an operand
         far more). The tensor is cached and may be an expanded view: do not write to it.
 
+        device: where the tensor is to be.
+
         >>> from regard.masks import causal, window
         >>> (causal() & window(1, 0)).spans(3, 3).tolist()
         [[[[[0, 1]], [[0, 2]], [[1, 3]]]]]
@@ -144,6 +155,8 @@ class Mask(ABC):
         "all" or "none" when every or no pair in it is visible, else a bool tensor that broadcasts to (B, h, len(rows), len(cols)).
         A mask that cannot decide cheaply returns the tensor. Do not write to it: it may be shared.
 
+        device: where the tensor is to be.
+
         >>> from regard.masks import causal
         >>> causal().tile(range(4, 8), range(0, 4), 8, 8)
         'all'
@@ -161,6 +174,8 @@ class Mask(ABC):
     def verdict(self, rows: range, cols: range, L: int, S: int) -> Verdict:
         """`tile` without its tensor: "all", "none", or None when only the tensor can decide. The rectangle is never built.
 
+        Arguments as in `tile`.
+
         >>> from regard.masks import causal
         >>> causal().verdict(range(100_000), range(100_000), 100_000, 100_000) is None
         True
@@ -176,6 +191,8 @@ class Mask(ABC):
 
     def dense(self, L: int, S: int, *, device: Device = None) -> Tensor:
         """The whole pattern, bool (B|1, h|1, L, S). It costs L × S: for the reference kernel, tests and small pictures.
+
+        device: where the tensor is to be.
 
         >>> from regard.masks import window
         >>> window(0, 1).dense(2, 3)[0, 0].int().tolist()
@@ -201,6 +218,11 @@ class Mask(ABC):
 
     def draw(self, L: int, S: int, *, width: int = 64, batch: int = 0, head: int = 0, ascii: bool = False) -> str:
         """The pattern as text, queries down and keys across: █ visible, · hidden, ▒ partly visible where a cell stands for many pairs.
+
+        L, S: numbers of queries and keys.
+        width: the most cells of a side; larger patterns are drawn smaller.
+        batch, head: which pattern, where they differ.
+        ascii: use # and . instead of blocks.
 
         >>> from regard.masks import causal
         >>> print(causal().draw(3, 3))
@@ -487,7 +509,7 @@ def _combine(kind: type[_Joined], left: Mask, right: Mask) -> Mask:
 
 
 def everything() -> Mask:
-    """Every key is visible to every query; `~everything()` hides all of them.
+    """Return the mask in which every key is visible to every query; `~everything()` hides all of them.
 
     >>> everything().tile(range(4), range(4), 4, 4)
     'all'

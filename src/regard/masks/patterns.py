@@ -275,6 +275,10 @@ def causal(align: Align = "end") -> Mask:
 
     The two differ only when L ≠ S: use "end" for a decoder with cached keys; torch's `is_causal=True` is "start".
 
+    align: "end" or "start".
+
+    Returns the mask.
+
     >>> causal().dense(2, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 1]]
     >>> causal(align="start").dense(2, 3)[0, 0].int().tolist()
@@ -284,7 +288,12 @@ def causal(align: Align = "end") -> Mask:
 
 
 def window(left: int | None, right: int | None, align: Align = "end") -> Mask:
-    """Sliding window: a query sees keys from `left` positions before its own to `right` after it; None is unbounded on that side.
+    """Sliding window: a query sees keys from `left` positions before its own to `right` after it.
+
+    left, right: how far; 0 is its own position, None is unbounded on that side.
+    align: "end" counts from the last query and the last key, "start" from the first, as in :func:`causal`.
+
+    Returns the mask. Raises ValueError for a negative number.
 
     >>> window(1, 0).dense(3, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
@@ -300,7 +309,11 @@ def window(left: int | None, right: int | None, align: Align = "end") -> Mask:
 
 
 def prefix(n: int | Sequence[int] | Tensor) -> Mask:
-    """Every query sees the first n keys; n is a number, or one per sequence (B,). `causal() | prefix(n)` is a prefix LM.
+    """Every query sees the first n keys; `causal() | prefix(n)` is a prefix LM.
+
+    n: a number, or one per sequence (B,).
+
+    Returns the mask.
 
     >>> (causal() | prefix(2)).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
@@ -317,6 +330,8 @@ def global_tokens(ids: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Mask
     """Global tokens: these positions see every key, and are visible to every query (Longformer, arXiv:2004.05150 §3.1).
 
     ids: positions (G,), or (B, G) per sequence with −1 for unused slots. Query i is at position i + S − L.
+
+    Returns the mask. Raises ValueError for negative positions other than −1.
 
     >>> global_tokens([1]).dense(3, 3)[0, 0].int().tolist()
     [[0, 1, 0], [1, 1, 1], [0, 1, 0]]

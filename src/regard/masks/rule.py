@@ -78,7 +78,13 @@ def rule(
     `batch` or `heads` it is called as `function(b, h, i, j)`, b (batch, 1, 1, 1) and h (heads, 1, 1). Positions count from the start;
     with align="end", as for `causal`, the last query is at the position of the last key.
 
+    function: the rule; it must not depend on anything that changes between calls.
+    batch, heads: how many patterns it has, where they differ.
+    align: "end" or "start".
+
     The rule is evaluated once for a length, into key ranges where rows need few, and then runs compiled; it combines with & | ~.
+
+    Returns the mask. Raises TypeError if it is not a function of the positions, ValueError for another `align`.
 
     >>> print(rule(lambda i, j: (i - j) % 3 == 0).draw(4, 4))
     ██····██

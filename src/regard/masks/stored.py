@@ -334,6 +334,10 @@ def padding(lengths: Sequence[int] | Tensor, side: Literal["right", "left"] = "r
 
     lengths: how many keys of each sequence are real (B,), with the padding on the given `side`; or a bool (B, S), True where real.
 
+    side: where the padding is, "right" or "left".
+
+    Returns the mask. Raises ValueError for another side, or tensors of another shape.
+
     >>> padding([2, 3]).dense(1, 3)[:, 0].int().tolist()
     [[[1, 1, 0]], [[1, 1, 1]]]
     >>> padding([2, 3], side="left").dense(1, 3)[0, 0].int().tolist()
@@ -362,6 +366,10 @@ def dense(pattern: Tensor) -> Mask:
     mask (B, 1, 1, S). For one pattern per sequence write `dense(m[:, None])`. Inputs without heads, (B, L, d), take (B, L, S); those with
     more leading axes, (…, heads, L, d), as many in front.
 
+    pattern: the bool tensor.
+
+    Returns the mask. Raises ValueError for another dtype (`regard.from_additive` reads floats).
+
     >>> dense(torch.tensor([[True, False], [True, True]])).draw(2, 2)
     '██··\\n████'
     """
@@ -377,6 +385,10 @@ def block_sparse(layout: Tensor, block: int) -> Mask:
 
     layout: bool (block rows, block columns), or (h, block rows, block columns), ⌈L/block⌉ × ⌈S/block⌉ counted from the start.
 
+    block: the side of a block, in positions.
+
+    Returns the mask. Raises ValueError for a layout with another number of axes, or a block below 1.
+
     >>> block_sparse(torch.eye(2, dtype=torch.bool), 2).dense(3, 3)[0, 0].int().tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
@@ -391,9 +403,12 @@ def block_sparse(layout: Tensor, block: int) -> Mask:
 
 
 def from_spans(spans: Tensor) -> Mask:
-    """A mask from the key ranges visible to each query: whole numbers (L, R, 2) or (B|1, h|1, L, R, 2), half-open [start, stop).
+    """A mask from the key ranges visible to each query: half-open [start, stop).
 
-    The form `Mask.spans` returns. Ranges may overlap and come in any order; start ≥ stop is an unused slot.
+    spans: whole numbers (L, R, 2) or (B|1, h|1, L, R, 2), the form `Mask.spans` returns. Ranges may overlap and come in any order;
+        start ≥ stop is an unused slot.
+
+    Returns the mask. Raises ValueError for another shape.
 
     >>> from_spans(torch.tensor([[[0, 1]], [[0, 2]]])).dense(2, 3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0]]

@@ -25,8 +25,16 @@ __all__ = ["Bert", "BertClassifier", "BertConfig", "hide_tokens", "mean_pooled"]
 class BertConfig(BlockConfig):
     """Options of an encoder, added to those of its blocks.
 
-    types   number of segment types (question, answer), 0 for no segment embedding
-    pooled  whether it has the pooling layer; masked: whether it has the masked-token head
+    vocabulary: number of tokens.
+    layers: number of blocks.
+    context: the longest text, in tokens; number of learned positions.
+    types: number of segment types (question, answer), 0 for no segment embedding.
+    pooled: whether it has the pooling layer.
+    masked: whether it has the masked-token head.
+    others: as in :class:`BlockConfig`.
+
+    >>> BertConfig(vocabulary=50).d_model
+    128
     """
 
     vocabulary: int
@@ -44,6 +52,8 @@ class Bert(nn.Module):
     """Token, position and segment embeddings, blocks without a causal mask, a pooling layer and a masked-token head.
 
     Shapes: ids (B, L) int64 to hidden vectors (B, L, D); `lengths` (B,) is the number of tokens of each row before the padding.
+
+    config: its sizes and options, a :class:`BertConfig`.
 
     >>> model = Bert(BertConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16)).eval()
     >>> hidden = model(torch.tensor([[1, 2, 3, 0]]), torch.tensor([3]))
@@ -68,7 +78,12 @@ class Bert(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "Bert":
-        """Load a folder written by `save_folder`, or a published bert folder."""
+        """Load a folder written by `save_folder`, or a published bert folder.
+
+        path: the folder.
+        dtype: of the weights.
+        device: where they are loaded.
+        """
         from regard.models.model_folder import load_bert
 
         return load_bert(path, dtype=dtype, device=device)
@@ -88,7 +103,14 @@ class Bert(nn.Module):
         mask: Mask | None = None,
         recorder: Recorder | None = None,
     ) -> Tensor:
-        """Compute hidden vectors (B, L, D). `types` (B, L) is each token's segment (None: all 0); `mask` restricts the visible tokens."""
+        """Compute hidden vectors (B, L, D).
+
+        ids: tokens (B, L).
+        lengths: tokens of each row before its padding, (B,); None: all.
+        types: each token's segment, (B, L); None: all 0.
+        mask: restricts the visible tokens.
+        recorder: collects readings; see `observe`.
+        """
         x = self.tokens(ids)
         if self.positions is not None:
             x = self.positions(x)
@@ -106,7 +128,10 @@ class Bert(nn.Module):
     def observe(
         self, ids: Tensor, lengths: Tensor | None = None, types: Tensor | None = None, *, readings: Sequence[Reading] = ()
     ) -> tuple[Tensor, list[Attended]]:
-        """Compute hidden vectors (B, L, D) and the readings of every attention layer."""
+        """Compute hidden vectors (B, L, D) and the readings of every attention layer.
+
+        Arguments as in `forward`; readings: statistics of the weights.
+        """
         recorder = Recorder(readings)
         return self(ids, lengths, types, recorder=recorder), recorder.attended
 
@@ -123,7 +148,11 @@ class Bert(nn.Module):
         return self.head(hidden, self.tokens.weight)  # type: ignore[no-any-return]
 
     def loss(self, ids: Tensor, targets: Tensor, lengths: Tensor | None = None, *, ignore: int = -100) -> Tensor:
-        """Return the mean cross-entropy of the masked tokens; logits are computed only where `targets` (B, L) is not `ignore`."""
+        """Return the mean cross-entropy of the masked tokens; logits are computed only where `targets` (B, L) is not `ignore`.
+
+        ids: tokens (B, L), some of them masked.
+        lengths: tokens of each row before its padding, (B,); None: all.
+        """
         keep = targets != ignore
         return F.cross_entropy(self.unmask(self(ids, lengths)[keep]), targets[keep])
 
@@ -131,8 +160,13 @@ class Bert(nn.Module):
 class BertClassifier(nn.Module):
     """A BERT with a linear classifier on one vector per text, for fine-tuning.
 
-    pooling  "first": the pooling layer's vector of the first token, as BERT was published; "mean": the mean of the hidden vectors, better
-             where the first token was not trained to stand for the text
+    bert: the encoder.
+    classes: number of classes, C.
+    dropout: before the classifier; None: that of the encoder.
+    pooling: "first", the pooling layer's vector of the first token, as BERT was published; or "mean", the mean of the hidden vectors,
+        better where the first token was not trained to stand for the text.
+
+    Raises ValueError for another pooling.
 
     Shapes: ids (B, L) to logits (B, C).
 
@@ -156,7 +190,12 @@ class BertClassifier(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "BertClassifier":
-        """Load a folder written by `save_folder`, or a published bert folder with a sequence classifier."""
+        """Load a folder written by `save_folder`, or a published bert folder with a sequence classifier.
+
+        path: the folder.
+        dtype: of the weights.
+        device: where they are loaded.
+        """
         from regard.models.model_folder import load_classifier
 
         return load_classifier(path, dtype=dtype, device=device)
@@ -214,10 +253,21 @@ def hide_tokens(
     generator: torch.Generator | None = None,
     ignore: int = -100,
 ) -> tuple[Tensor, Tensor]:
-    """Mask a share of the tokens for masked-token training; return (inputs, targets), both (B, L).
+    """Mask a share of the tokens for masked-token training.
 
     Of the masked tokens 80 % become `mask_id`, 10 % a random token, 10 % stay; targets are the originals there and `ignore` elsewhere.
-    Padding (beyond `lengths`) and `special` ids are never masked.
+    Padding is never masked.
+
+    ids: tokens (B, L).
+    mask_id: the id of the mask token.
+    vocabulary: number of tokens, of which the random ones are drawn.
+    lengths: tokens of each row before its padding, (B,); None: all.
+    special: ids that are never masked.
+    rate: the share that is masked.
+    generator: source of the random numbers.
+    ignore: the target of tokens that were not masked.
+
+    Returns (inputs, targets), both (B, L).
 
     >>> inputs, targets = hide_tokens(torch.arange(5, 10)[None], mask_id=4, vocabulary=10, rate=1.0)
     >>> targets

@@ -27,13 +27,26 @@ __all__ = ["Block", "BlockConfig", "Mlp", "Recorder", "causal_mask", "init_weigh
 class BlockConfig:
     """Options of a Transformer block. A sublayer is self-attention, cross-attention or the MLP.
 
-    hidden             MLP width; None: 4·d_model, or ⅔ of that rounded up to a multiple of 64 for swiglu (which has three matrices)
-    placement          "pre" normalises the input of a sublayer, "post" the sum of its input and output
-    bias               of every linear layer and LayerNorm; qkv_bias, out_bias and mlp_bias override it for one of them
-    dropout            on the output of every sublayer, and on the embedding
-    attention_dropout  on the attention weights
-    window             sliding window: a token sees itself and the window − 1 tokens before it
-    window_layers      the layers that have the window; None: all
+    d_model: width of the vectors between the sublayers.
+    heads: query heads.
+    kv_heads: key-value heads, each shared by heads / kv_heads query heads; None: as many as heads.
+    head_dim: width of a head; None: d_model / heads.
+    hidden: MLP width; None: 4·d_model, or ⅔ of that rounded up to a multiple of 64 for swiglu (which has three matrices).
+    norm: "layer" for LayerNorm, "rms" for RMSNorm.
+    placement: "pre" normalises the input of a sublayer, "post" the sum of its input and output.
+    eps: added to the variance by the norms.
+    activation: of the MLP: "gelu", "gelu_tanh" (its approximation), "relu" or "swiglu".
+    positions: "learned", "sinusoidal", "rotary" or "none".
+    rotary: options of rotary positions.
+    bias: of every linear layer and LayerNorm.
+    qkv_bias, out_bias, mlp_bias: override it for the projections into attention, out of it, and the MLP.
+    dropout: on the output of every sublayer, and on the embedding.
+    attention_dropout: on the attention weights.
+    window: sliding window: a token sees itself and the window − 1 tokens before it.
+    window_layers: the layers that have the window; None: all.
+
+    >>> BlockConfig(d_model=64, heads=8).placement
+    'pre'
     """
 
     d_model: int = 128

@@ -25,8 +25,14 @@ __all__ = ["Gpt", "GptConfig"]
 class GptConfig(BlockConfig):
     """Options of a decoder, added to those of its blocks.
 
-    context  the sequence length it is trained on, and the number of learned positions
-    tied     the output projection shares the weights of the token embedding
+    vocabulary: number of tokens.
+    layers: number of blocks.
+    context: the sequence length it is trained on, and the number of learned positions.
+    tied: whether the output projection shares the weights of the token embedding.
+    others: as in :class:`BlockConfig`.
+
+    >>> GptConfig(vocabulary=50).layers
+    4
     """
 
     vocabulary: int
@@ -39,6 +45,8 @@ class Gpt(nn.Module):
     """Embedding, causal blocks, a final norm, and the logits of the next token after every prefix.
 
     Shapes: ids (B, L) int64 to logits (B, L, V).
+
+    config: its sizes and options, a :class:`GptConfig`.
 
     >>> model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16))
     >>> model(torch.tensor([[1, 2, 3]])).shape
@@ -61,7 +69,12 @@ class Gpt(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "Gpt":
-        """Load a folder written by `save_folder`, a published gpt2, llama, mistral or qwen2 folder, or a .gguf file."""
+        """Load a folder written by `save_folder`, a published gpt2, llama, mistral or qwen2 folder, or a .gguf file.
+
+        path: the folder or file.
+        dtype: of the weights.
+        device: where they are loaded.
+        """
         from regard.models.model_folder import load_gpt
 
         return load_gpt(path, dtype=dtype, device=device)
@@ -77,7 +90,12 @@ class Gpt(nn.Module):
         return self.unembed(self.hidden(ids, cache))
 
     def hidden(self, ids: Tensor, cache: Cache | None = None, *, recorder: Recorder | None = None) -> Tensor:
-        """Compute the last hidden vectors (B, L, D), those the logits are computed from."""
+        """Compute the last hidden vectors (B, L, D), those the logits are computed from.
+
+        ids: tokens (B, L).
+        cache: keys and values of the tokens before them.
+        recorder: collects readings; see `observe`.
+        """
         config = self.config
         x = self.tokens(ids)
         if self.positions is not None:
@@ -94,7 +112,7 @@ class Gpt(nn.Module):
         return F.linear(hidden, self.tokens.weight if self.head is None else self.head.weight)
 
     def loss(self, ids: Tensor, targets: Tensor, *, ignore: int = -100) -> Tensor:
-        """Return the mean cross-entropy of targets (B, L); no logits are computed where a target is `ignore`."""
+        """Return the mean cross-entropy of targets (B, L) after ids (B, L); no logits are computed where a target is `ignore`."""
         hidden, targets = self.hidden(ids).flatten(0, 1), targets.flatten()
         keep = targets != ignore
         if not bool(keep.all()):
@@ -102,7 +120,7 @@ class Gpt(nn.Module):
         return F.cross_entropy(self.unembed(hidden), targets)
 
     def observe(self, ids: Tensor, *, readings: Sequence[Reading] = ()) -> tuple[Tensor, list[Attended]]:
-        """Compute logits (B, L, V) and the readings of every attention layer."""
+        """Compute logits (B, L, V) of ids (B, L), and the readings of every attention layer."""
         recorder = Recorder(readings)
         return self.unembed(self.hidden(ids, recorder=recorder)), recorder.attended
 
@@ -126,6 +144,8 @@ class Gpt(nn.Module):
 
         A row that produced a `stop` token repeats it; generation ends when every row has stopped. Where learned positions run out, the
         newest half of the context is encoded again from position 0.
+
+        temperature, top_k, top_p, generator: as in :func:`next_token`.
         """
         if ids.dim() != 2 or ids.shape[1] == 0:
             raise ValueError(f"ids have shape {tuple(ids.shape)}; expected (batch, tokens) with at least one token")

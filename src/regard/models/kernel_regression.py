@@ -49,7 +49,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel         "gaussian", "box" (1 where ‖(z − x)w‖ ≤ 1), "epanechnikov" (1 − u²), "triangular" (1 − u)
     per_dimension  learn one width per feature instead of one for all
     bandwidth      instead of width: a number or one per feature; the width is its inverse
-    max_queries    the leave-one-out error is computed at no more than this many points, drawn with `random_state`
+    max_queries    the leave-one-out error is computed at no more than this many points, drawn with it
+    random_state   seed of that draw
 
     Where a kernel of finite support covers no point, the target of the nearest point is predicted: the limit of a wider kernel.
     A sample weight multiplies a point's kernel, and its error where a width is learned.
@@ -83,7 +84,10 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NadarayaWatson:
-        """Store X (N, d) and y (N,) or (N, t), and learn the width if width="learn"."""
+        """Store X (N, d) and y (N,) or (N, t), and learn the width if width="learn".
+
+        sample_weight: multiplies each point's kernel, (N,).
+        """
         if self.kernel not in get_args(Kernel):
             raise ValueError(f"kernel is {self.kernel!r}; expected one of {', '.join(get_args(Kernel))}")
         points, targets = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32])
@@ -188,12 +192,14 @@ class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AveragePooling:
+        """Store the mean of the targets y of the points X, weighted by `sample_weight`."""
         points, targets = validate_data(self, X, y, multi_output=True, y_numeric=True)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, points, ensure_non_negative=True)
         self.mean_ = np.average(targets, axis=0, weights=weight)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
+        """Return that mean for each of the points X."""
         check_is_fitted(self)
         queries = validate_data(self, X, reset=False)
         return np.broadcast_to(self.mean_, (len(queries), *np.shape(self.mean_))).copy()
@@ -206,6 +212,10 @@ class AveragePooling(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 def textbook_data(n: int = 50, *, noise: float = 0.5, seed: int = 0) -> tuple[Array, Array]:
     """Return n sorted points X (n, 1) on [0, 5) and targets y = 2 sin x + x^0.8 + noise, (n,).
+
+    n: number of points.
+    noise: standard deviation of the noise.
+    seed: of the points and the noise.
 
     >>> X, y = textbook_data()
     >>> X.shape, y.shape

@@ -31,7 +31,19 @@ TIMES = 4  # number of features of a distance between sentences
 
 @dataclass(frozen=True)
 class ReaderConfig:
-    """Options of a reader: sizes of the word and answer vocabularies, hops (sentences picked), widths, hard or soft attention."""
+    """Options of a reader of stories.
+
+    words, answers: sizes of the two vocabularies.
+    hops: how many sentences are picked, one after another.
+    width: of a word vector.
+    state: width of sentences and of the reader's state.
+    attention: "hard" picks one sentence, "soft" mixes all.
+
+    Raises ValueError for sizes below 1 or another attention.
+
+    >>> ReaderConfig(words=10, answers=3).hops
+    1
+    """
 
     words: int
     answers: int
@@ -104,6 +116,8 @@ class Reading:
 class Reader(nn.Module):
     """A model that answers questions about stories by picking sentences.
 
+    config: its sizes and options, a :class:`ReaderConfig`.
+
     >>> reader = Reader(ReaderConfig(words=10, answers=3, hops=2)).eval()
     >>> stories = StoryBatch.of([[[5, 6], [7], [8, 9]]], [[7]])
     >>> reading = reader(stories)
@@ -127,7 +141,10 @@ class Reader(nn.Module):
         nn.init.normal_(self.skimmed.weight, std=d**-0.5)
 
     def forward(self, stories: StoryBatch, *, draws: int = 1, generator: torch.Generator | None = None) -> Reading:
-        """Answer the questions; training with hard attention samples the picks `draws` times per story."""
+        """Answer the questions of `stories`; training with hard attention samples the picks `draws` times per story.
+
+        generator: of the random numbers of sampling.
+        """
         hard = self.config.attention == "hard"
         sampling = hard and self.training
         search = _Search(self, stories, draws=draws if sampling else 1, choice=Sample() if sampling else Argmax() if hard else Softmax())

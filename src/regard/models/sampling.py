@@ -32,9 +32,13 @@ def next_token(
 ) -> Tensor:
     """Sample one token per row: logits (…, V) to ids (…).
 
-    temperature  divides the logits; 0 (or less than 1e-6, where they would overflow) returns the most likely token
-    top_k        sample among the k most likely tokens only
-    top_p        sample among the smallest set of tokens whose probabilities sum to p or more (nucleus sampling)
+    logits: scores of the next token, (…, V).
+    temperature: divides the logits; 0 (or less than 1e-6, where they would overflow) returns the most likely token
+    top_k: sample among the k most likely tokens only
+    top_p: sample among the smallest set of tokens whose probabilities sum to p or more (nucleus sampling)
+    generator: source of the random numbers
+
+    Returns ids, (…).
 
     >>> next_token(torch.tensor([[0.0, 3.0, 1.0]]), temperature=0)
     tensor([1])

@@ -125,6 +125,12 @@ class FixedContext(nn.Module):
     Cho et al. 2014, "Learning Phrase Representations using RNN Encoder–Decoder" (arXiv:1406.1078), section 2.2; here with the
     encoder and read-out of `Bahdanau`, so that the two models differ only in the context.
 
+    source_words, target_words: sizes of the two vocabularies.
+    embedding: width of a word vector.
+    state: width of the decoder's state; the encoder has half of it in each direction.
+    dropout: on word vectors and the read-out.
+    tied: the read-out's last layer shares the weights of the target embedding.
+
     >>> model = FixedContext(20, 30, embedding=8, state=16)
     >>> model(torch.randint(5, 20, (2, 7)), torch.tensor([7, 4]), torch.randint(5, 30, (2, 3))).shape
     torch.Size([2, 3, 30])
@@ -144,6 +150,7 @@ class FixedContext(nn.Module):
         _initialise(self)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """Encode source (B, S) with `lengths` (B,); return the memory that `start` takes."""
         h = self.encoder(source, lengths)  # (B, S, n)
         half = h.shape[-1] // 2
         last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, half)
@@ -152,6 +159,7 @@ class FixedContext(nn.Module):
         return Memory(c, c, lengths, torch.tanh(self.first(back)), source)
 
     def start(self, memory: Memory) -> RecurrentState:
+        """Return the decoder's state before the first word."""
         return _initial_state(memory)
 
     def hard_attention(self) -> AbstractContextManager[None]:
@@ -159,6 +167,7 @@ class FixedContext(nn.Module):
         return nullcontext()
 
     def step(self, state: RecurrentState, token: Tensor, *, align: bool = True) -> Step:
+        """Read the previous word `token` (B,) in a `state` and predict the next. align=False: the alignment is not needed."""
         c, y = state.memory.annotations, self.dropout(self.embedding(token))
         s, _ = self.decoder(torch.cat([y, c], dim=-1)[:, None], state.s[None].contiguous())
         return Step(self.readout(s[:, 0], c, y), replace(state, s=s[:, 0]))
@@ -192,9 +201,17 @@ class Bahdanau(nn.Module):
     `query="current"` uses s_i as the query instead (Luong et al. 2015, arXiv:1508.04025, section 3.1): then s_i = GRU(s_{i−1}, y_{i−1}),
     and training runs the decoder and the attention over the whole target at once.
 
-    score   a `regard` score between queries of `state` and keys of 2·(state // 2) features; None: `Additive(hidden=alignment)`
-    tied    the read-out's last layer shares the weights of the target embedding
-    copy    source words may be copied (`Copying`, which needs one vocabulary of source and target); the outputs are then log-probabilities
+    source_words, target_words: sizes of the two vocabularies.
+    embedding: width of a word vector.
+    state: width of the decoder's state; the encoder has half of it in each direction.
+    alignment: hidden units of the default score.
+    score: a `regard` score between queries of `state` and keys of 2·(state // 2) features; None: `Additive(hidden=alignment)`
+    query: "previous" or "current", the decoder state that asks.
+    dropout: on word vectors and the read-out.
+    tied: the read-out's last layer shares the weights of the target embedding
+    copy: source words may be copied (`Copying`, which needs one vocabulary of source and target); the outputs are then log-probabilities
+
+    Raises ValueError for another `query`, or `copy` with two vocabularies.
 
     Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate" (arXiv:1409.0473), section 3
     and appendix A; the read-out is a tanh layer where theirs is a maxout.
@@ -239,6 +256,7 @@ class Bahdanau(nn.Module):
         _initialise(self)
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """Encode source (B, S) with `lengths` (B,); return the memory that `start` takes."""
         h = self.dropout(self.encoder(source, lengths))  # (B, S, n)
         first = torch.tanh(self.first(h[:, 0, h.shape[-1] // 2 :]))  # s_0 from ←h_1
         # Keys are prepared here, once per sentence; `prepare` treats queries and keys independently, so an empty query will do.
@@ -246,11 +264,11 @@ class Bahdanau(nn.Module):
         return Memory(h, keys, lengths, first, source)
 
     def context(self, s: Tensor, memory: Memory) -> Tensor:
-        """Compute contexts c (B, T, 2n) for states s (B, T, n)."""
+        """Compute contexts c (B, T, 2n) for states s (B, T, n) and an encoded source `memory`."""
         return cast(Tensor, self.attention(*self._inputs(s, memory), score=self.score.prepared(), mask=memory.mask)[:, 0])
 
     def align(self, s: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Compute contexts c (B, T, 2n) and weights α (B, T, S) for states s (B, T, n)."""
+        """Compute contexts c (B, T, 2n) and weights α (B, T, S) for states s (B, T, n) and an encoded source `memory`."""
         readings = [Rows(list(range(s.shape[1])))]
         attended = observe(*self._inputs(s, memory), score=self.score.prepared(), mask=memory.mask, readings=readings)
         alpha = attended.readings["rows"][:, 0].to(s.dtype)
@@ -274,9 +292,11 @@ class Bahdanau(nn.Module):
         return query[:, None], memory.keys[:, None], memory.annotations[:, None]
 
     def start(self, memory: Memory) -> RecurrentState:
+        """Return the decoder's state before the first word."""
         return _initial_state(memory)
 
     def step(self, state: RecurrentState, token: Tensor, *, align: bool = True) -> Step:
+        """Read the previous word `token` (B,) in a `state` and predict the next. align=False: the alignment is not needed."""
         y = self.dropout(self.embedding(token))  # (B, m)
         if self.query == "previous":
             c, alpha = self.align(state.s[:, None], state.memory)

@@ -31,10 +31,20 @@ __all__ = ["Transformer", "TransformerConfig", "TransformerMemory", "Transformer
 class TransformerConfig(BlockConfig):
     """Options of an encoder–decoder, added to those of its blocks.
 
-    shared       source and target words have one embedding (the vocabularies must be the same)
-    tied         the output projection shares the weights of the target embedding
-    copy         source words may be copied by a pointer, an attention head on the encoder's output (needs `shared`)
-    align_layer  the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one)
+    source_vocabulary, target_vocabulary: number of tokens of each.
+    encoder_layers, decoder_layers: number of blocks of each.
+    context: the longest text, in tokens, where positions are learned.
+    shared: whether source and target words have one embedding (the vocabularies must be the same).
+    tied: whether the output projection shares the weights of the target embedding.
+    causal: False leaves the decoder without a mask, so that in training it sees the words it has to predict (shows what the mask is for).
+    copy: whether source words may be copied by a pointer, an attention head on the encoder's output (needs `shared`).
+    align_layer: the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one).
+    others: as in :class:`BlockConfig`.
+
+    Raises ValueError for options that contradict one another.
+
+    >>> TransformerConfig(source_vocabulary=20, target_vocabulary=30).decoder_layers
+    3
     """
 
     source_vocabulary: int
@@ -44,6 +54,7 @@ class TransformerConfig(BlockConfig):
     context: int = 512
     shared: bool = False
     tied: bool = True
+    causal: bool = True
     copy: bool = False
     align_layer: int = -2
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "relu"
@@ -122,6 +133,8 @@ class Transformer(nn.Module):
 
     Shapes: source (B, S) int64, lengths (B,), target (B, T) beginning with <s>, to logits (B, T, V).
 
+    config: its sizes and options, a :class:`TransformerConfig`.
+
     >>> model = Transformer(TransformerConfig(source_vocabulary=20, target_vocabulary=30, d_model=16, heads=2)).eval()
     >>> source, lengths = torch.tensor([[4, 5, 6], [7, 8, 0]]), torch.tensor([3, 2])
     >>> model(source, lengths, torch.tensor([[1, 4], [1, 5]])).shape
@@ -161,7 +174,12 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_folder(cls, path: str | Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> "Transformer":
-        """Load a folder written by `save_folder`."""
+        """Load a folder written by `save_folder`.
+
+        path: the folder.
+        dtype: of the weights.
+        device: where they are loaded.
+        """
         from regard.models.model_folder import load_transformer
 
         return load_transformer(path, dtype=dtype, device=device)
@@ -173,7 +191,10 @@ class Transformer(nn.Module):
         save_folder(self, path)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor, *, keep: Tensor | None = None) -> Tensor:
-        """Compute logits with teacher forcing: (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True."""
+        """Compute logits with teacher forcing: (B, T, V), or (N, V) for the N positions where `keep` (B, T) is True.
+
+        source: (B, S); lengths: (B,), of the sources; target: (B, T), beginning with <s>.
+        """
         memory = self.encode(source, lengths)
         hidden = self._decode(memory, target)
         if self.pointer is not None:
@@ -181,12 +202,16 @@ class Transformer(nn.Module):
         return self.unembed(hidden if keep is None else hidden[keep])
 
     def hidden(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Compute the last hidden vectors (B, T, D), those the logits are computed from."""
+        """Compute the last hidden vectors (B, T, D), those the logits are computed from.
+
+        source: (B, S); lengths: (B,), of the sources; target: (B, T), beginning with <s>.
+        """
         return self._decode(self.encode(source, lengths), target)
 
     def _decode(self, memory: TransformerMemory, target: Tensor) -> Tensor:
         x = self._embed(target, self.target_tokens, self.target_positions, 0)
-        mask, memory_mask = causal_mask(target.shape[1], self.config.window, cached=False), padding(memory.lengths)
+        mask = causal_mask(target.shape[1], self.config.window, cached=False) if self.config.causal else None
+        memory_mask = padding(memory.lengths)
         for block in self.decoder:
             x = block(x, mask=mask, memory=memory.hidden, memory_mask=memory_mask)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
@@ -198,7 +223,11 @@ class Transformer(nn.Module):
     def loss(
         self, source: Tensor, lengths: Tensor, target: Tensor, labels: Tensor, *, ignore: int = -100, smoothing: float = 0.0
     ) -> Tensor:
-        """Return the mean cross-entropy of the words `labels` (B, T); no logits are computed where a word is `ignore` (padding)."""
+        """Return the mean cross-entropy of the words `labels` (B, T); no logits are computed where a word is `ignore` (padding).
+
+        source: (B, S); lengths: (B,), of the sources; target: (B, T), beginning with <s>.
+        smoothing: label smoothing, the share of probability spread over all words.
+        """
         keep = labels != ignore
         return F.cross_entropy(self(source, lengths, target, keep=keep), labels[keep], label_smoothing=smoothing)
 
@@ -218,7 +247,10 @@ class Transformer(nn.Module):
         return TransformerState(cache, source, memory, rows, source, _padding(memory.lengths, memory.hidden.shape[1]))
 
     def step(self, state: TransformerState, token: Tensor, *, align: bool = True) -> Step:
-        """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`."""
+        """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`.
+
+        align: whether the alignment is needed.
+        """
         cache = state.cache.fork()
         x = self._embed(token[:, None], self.target_tokens, self.target_positions, cache.length)
         recorder = Recorder([Rows([0])])

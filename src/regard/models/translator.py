@@ -22,7 +22,16 @@ class State(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The result of one decoder step: logits (B, V) of the next word, the new state, and attention weights (B, S) or None."""
+    """The result of one decoder step.
+
+    logits: of the next word, (B, V).
+    state: the decoder's new state, to be given to the next step.
+    alignment: attention weights on the source, (B, S); None where they were not asked for.
+
+    >>> import torch
+    >>> Step(torch.zeros(1, 5), state=None).alignment is None
+    True
+    """
 
     logits: Tensor
     state: Any
@@ -30,7 +39,13 @@ class Step:
 
 
 class Translator(Protocol):
-    """A model that encodes a source and decodes a target, one word at a time (`start`, `step`) or all at once (when called)."""
+    """The interface of a model that encodes a source and decodes a target, one word at a time (`start`, `step`) or all at
+    once (when called).
+
+    >>> from regard.models import Bahdanau
+    >>> all(hasattr(Bahdanau, method) for method in ("encode", "start", "step"))
+    True
+    """
 
     def encode(self, source: Tensor, lengths: Tensor) -> Any:
         """Encode source (B, S) with `lengths` (B,); return the memory that `start` takes, of the model's own type."""
@@ -41,7 +56,7 @@ class Translator(Protocol):
         ...
 
     def step(self, state: Any, token: Tensor, *, align: bool = True) -> Step:
-        """Read the previous word `token` (B,) and predict the next. align=False: the alignment is not needed."""
+        """Read the previous word `token` (B,) in a `state` and predict the next. align=False: the alignment is not needed."""
         ...
 
     def hard_attention(self) -> AbstractContextManager[None]:

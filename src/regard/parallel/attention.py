@@ -61,13 +61,21 @@ RING_DEFAULTS: RingObserveOptions = {
 def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingAttendOptions]) -> Tensor:
     """Compute `regard.attend` of a sharded sequence; call it on every rank of `group` with that rank's part: (…, n, dv).
 
-    query (…, h, n, d), key (…, k, m, d), value (…, k, m, dv) as returned by `regard.parallel.shard(x, -2)`. ``mask`` and a `Bias`
-    describe the whole sequence; a bias tensor is (…, this rank's queries or 1, all keys or 1). Gradients are exact: those of keys and
+    query: (…, h, n, d), as returned by `regard.parallel.shard(x, -2)`.
+    key, value: (…, k, m, d) and (…, k, m, dv), likewise.
+    mask: of the whole sequence.
+    bias: a `Bias` of the whole sequence, or a tensor (…, this rank's queries or 1, all keys or 1).
+    group: the ranks; None: all.
+    layout: how positions are divided, as in :class:`Layout`.
+    timeout: seconds without an answer of a rank after which `RingError` is raised.
+    check: whether the calls of all ranks are first compared in one small all-gather; without it all ranks must hold equal shares.
+    others: as in :func:`regard.attend`.
+
+    Gradients are exact: those of keys and
     values are summed over all ranks; of replicated tensors (score, bias, temperature, sinks) each rank gets its share, to be summed as
     by DDP. Every rank must call, and must call backward.
 
-    ``check`` first compares the calls of all ranks in one small all-gather; without it all ranks must hold equal shares. A rank that
-    does not answer within ``timeout`` seconds raises `RingError`. Memory beside the inputs is O(n).
+    Returns this rank's part of the output. Memory beside the inputs is O(n).
 
     >>> q = torch.randn(1, 4, 8, 16)
     >>> attend(q, q, q).shape  # without torch.distributed: a ring of one
@@ -80,6 +88,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingAtte
 @with_options(RingObserveOptions, RING_DEFAULTS)
 def observe(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObserveOptions]) -> Attended:
     """Compute :func:`attend`, and also return the lse of this rank's queries and the readings of the whole sequence, on every rank.
+
+    readings: statistics of the weights, as in :func:`regard.observe`.
+    others: as in :func:`attend`.
+
+    Returns an `Attended`. Raises TypeError for readings that cannot be joined over ranks.
 
     >>> from regard import Entropy
     >>> q = torch.zeros(1, 1, 4, 8)

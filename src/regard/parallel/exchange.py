@@ -19,7 +19,11 @@ from .layout import place_in
 
 
 class RingError(RuntimeError):
-    """Ranks that make different calls, time out, or have exited."""
+    """Ranks that make different calls, time out, or have exited.
+
+    >>> issubclass(RingError, RuntimeError)
+    True
+    """
 
 
 class Exchange:

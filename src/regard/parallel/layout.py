@@ -32,6 +32,12 @@ class Layout:
     "straight": rank r holds the r-th of P pieces. "zigzag": the sequence is cut into 2P pieces and rank r holds the r-th from the
     front and the r-th from the back, so that under a causal mask every rank has the same work.
 
+    length: N.
+    ranks: P.
+    kind: "straight" or "zigzag".
+
+    Raises ValueError for another kind.
+
     >>> [Layout(8, 2).pieces(rank) for rank in (0, 1)]
     [(range(0, 2), range(6, 8)), (range(2, 4), range(4, 6))]
     >>> Layout(8, 2, "straight").pieces(1)
@@ -60,7 +66,7 @@ class Layout:
         return sum(map(len, self.pieces(rank)))
 
     def part(self, x: Tensor, dim: int, rank: int) -> Tensor:
-        """A rank's part of the whole tensor x."""
+        """A rank's part of the whole tensor x along the axis `dim`."""
         if x.shape[dim] != self.length:
             raise ValueError(f"axis {dim} of {tuple(x.shape)} does not have the {self.length} positions of this layout")
         pieces = [x.narrow(dim, piece.start, len(piece)) for piece in self.pieces(rank)]
@@ -68,7 +74,12 @@ class Layout:
 
 
 def shard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None, layout: Kind = "zigzag") -> Tensor:
-    """This rank's part of a tensor that every rank has in full: (…, N, …) to (…, n, …). Differentiable.
+    """Return this rank's part of a tensor that every rank has in full: (…, N, …) to (…, n, …). Differentiable.
+
+    x: the whole tensor, the same on every rank.
+    dim: the axis of the positions.
+    group: the ranks; None: all.
+    layout: how positions are divided, as in :class:`Layout`.
 
     Without torch.distributed there is one rank:
 
@@ -81,7 +92,12 @@ def shard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None, l
 
 @torch.no_grad()
 def unshard(x: Tensor, dim: int = -2, *, group: dist.ProcessGroup | None = None, layout: Kind = "zigzag") -> Tensor:
-    """The whole tensor, in order, from every rank's part: (…, n, …) to (…, N, …). Detached: not differentiable.
+    """Return the whole tensor, in order, from every rank's part: (…, n, …) to (…, N, …). Detached: not differentiable.
+
+    x: this rank's part.
+    dim, group, layout: as in :func:`shard`.
+
+    Raises ValueError for parts that do not form a whole.
 
     >>> unshard(torch.arange(4), 0)
     tensor([0, 1, 2, 3])

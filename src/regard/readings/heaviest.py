@@ -26,7 +26,17 @@ class Top(NamedTuple):
 
 
 class TopK(Reading):
-    """The k heaviest keys of each row and their weights: a :class:`Top`."""
+    """The k heaviest keys of each row and their weights: a :class:`Top`.
+
+    k: how many.
+
+    Raises ValueError for a k below 1.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[TopK(2)]).readings["top"].weights.shape
+    torch.Size([1, 1, 4, 2])
+    """
 
     name = "top"
 
@@ -84,7 +94,13 @@ class WeightedTotals:
 
 
 class ValueNorm(Reading):
-    """Norm-weighted attention ``‖p·v‖ = p‖v‖``: a large weight on a tiny value contributes little (Kobayashi et al. 2020, section 3)."""
+    """Norm-weighted attention ``‖p·v‖ = p‖v‖``: a large weight on a tiny value contributes little (Kobayashi et al. 2020, section 3).
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[ValueNorm()]).readings["value_norm"].by_query.shape
+    torch.Size([1, 1, 4])
+    """
 
     name = "value_norm"
     needs_value_norms = True

@@ -57,6 +57,18 @@ class Reading:
     """Base class of readings: `start`, then `add` for every tile, then `finish`. `merge` joins the states of different tiles.
 
     A new reading is a subclass with a ``name``, ``start`` and ``add``; ``merge`` is for `regard.parallel`, ``compiled`` for speed.
+
+    >>> import regard
+    >>> class Largest(regard.Reading):
+    ...     name = "largest"
+    ...     def start(self, shape):
+    ...         return shape.zeros(shape.L)
+    ...     def add(self, state, p, s, rows, cols):
+    ...         part = state[..., rows.start : rows.stop]
+    ...         torch.maximum(part, p.amax(-1), out=part)
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> regard.observe(q, q, q, readings=[Largest()]).readings["largest"][0, 0]
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
     name: str
@@ -67,7 +79,7 @@ class Reading:
         raise NotImplementedError(f"{type(self).__name__} does not define start(shape); a reading must")
 
     def add(self, state: Any, p: Tensor, s: Tensor, rows: range, cols: range) -> None:
-        """Add the weights p and scores s (B, h, l, s) of one tile to the state (s is −∞ where masked)."""
+        """Add the weights p and scores s (B, h, l, s) of the tile rows × cols to the state (s is −∞ where masked)."""
         raise NotImplementedError(f"{type(self).__name__} does not define add(state, p, s, rows, cols); a reading must")
 
     def compiled(self, run: CompiledPass) -> Callable[[], Any] | None:

@@ -36,6 +36,8 @@ class Differentiable(Reading):
 class Entropy(Differentiable, Sum):
     """``−Σ p ln p`` of each row in nats, (B, h, L): 0 if all weight is on one key, ln S if it is uniform.
 
+    grad: whether gradients flow through it, to train with it as a loss.
+
     >>> from regard import observe
     >>> q = torch.randn(1, 1, 4, 8, requires_grad=True)
     >>> observe(q, q, q, readings=[Entropy(grad=True)]).readings["entropy"].mean().backward()
@@ -63,7 +65,15 @@ class Entropy(Differentiable, Sum):
 
 
 class Received(Differentiable, Sum):
-    """The total weight each key receives from all queries, (B, h, S)."""
+    """The total weight each key receives from all queries, (B, h, S).
+
+    grad: whether gradients flow through it, to train with it as a loss.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[Received()]).readings["received"][0, 0].round(decimals=3)
+    tensor([1., 1., 1., 1.])
+    """
 
     name = "received"
 
@@ -98,7 +108,15 @@ class RowMass(Sum):
 
 
 class MaxLogit(Differentiable):
-    """The largest score of each row, (B, h, L); −∞ where a row has no visible keys. Its gradient goes to the first largest."""
+    """The largest score of each row, (B, h, L); −∞ where a row has no visible keys. Its gradient goes to the first largest.
+
+    grad: whether gradients flow through it, to train with it as a loss.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[MaxLogit()]).readings["max_logit"][0, 0]
+    tensor([0., 0., 0., 0.])
+    """
 
     name = "max_logit"
 
@@ -126,7 +144,17 @@ class MaxLogit(Differentiable):
 
 
 class Sink(Sum):
-    """The weight each row puts on the first n keys, (B, h, L)."""
+    """The weight each row puts on the first n keys, (B, h, L).
+
+    n: how many keys at the start.
+
+    Raises ValueError for an n below 1.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[Sink(2)]).readings["sink"][0, 0]
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
 
     name = "sink"
 

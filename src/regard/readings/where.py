@@ -24,7 +24,13 @@ class Profile(NamedTuple):
 
 
 class Distance(Reading):
-    """How far heads attend: weight by signed offset in bins … −8…−5, −4…−3, −2, −1, 0, 1, 2, 3…4, 5…8 …: a :class:`Profile`."""
+    """How far heads attend: weight by signed offset in bins … −8…−5, −4…−3, −2, −1, 0, 1, 2, 3…4, 5…8 …: a :class:`Profile`.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[Distance()]).readings["distance"].mass.shape[:2]
+    torch.Size([1, 1])
+    """
 
     name = "distance"
 
@@ -84,7 +90,17 @@ def _edges(number: int) -> tuple[int, int]:
 
 
 class At(SumWith):
-    """The weight on one chosen key per query, (B, h, L). keys (L,), (B, L) or (B, h, L); −1 gives 0."""
+    """The weight on one chosen key per query, (B, h, L).
+
+    keys: the chosen key, (L,), (B, L) or (B, h, L); −1 gives 0.
+
+    Raises ValueError for keys of another shape or dtype.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[At(torch.tensor([0, 0, 1, -1]))]).readings["at"][0, 0]
+    tensor([0.2500, 0.2500, 0.2500, 0.0000])
+    """
 
     name = "at"
 
@@ -113,10 +129,20 @@ class At(SumWith):
 
 
 class Same(SumWith):
-    """The weight on keys with the same id as the query, (B, h, L): ids (S,) or (B, S); the queries are the last L.
+    """The weight on keys with the same id as the query, (B, h, L).
 
-    The query's own position is left out unless ``itself``. With ``key_ids`` the keys have ids of their own: an induction head
-    attends to keys whose *predecessor* equals the query, i.e. ``key_ids`` shifted by one.
+    ids: a number per position, (S,) or (B, S); the queries are the last L.
+    key_ids: the keys' own ids, where they differ: an induction head attends to keys whose *predecessor* equals the query, i.e. ids shifted
+        by one.
+    itself: whether the query's own position counts.
+    name: the key in `readings`, for several of them in one call.
+
+    Raises ValueError for ids of another shape.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[Same(torch.tensor([5, 6, 5, 5]))]).readings["same"][0, 0]
+    tensor([0.5000, 0.0000, 0.5000, 0.5000])
     """
 
     name = "same"
@@ -155,7 +181,17 @@ class Same(SumWith):
 class Pooled(SumWith):
     """A thumbnail of the weights, (B, h, rows, cols): each cell is the total weight on its keys, averaged over its queries.
 
-    Every row of the thumbnail sums to 1 (to the row's total weight). rows and cols are at most L and S.
+    Every row of the thumbnail sums to 1 (to the row's total weight). It is at most L × S.
+
+    rows, cols: the size of the thumbnail.
+
+    Raises ValueError for a size below 1.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[Pooled(2, 2)]).readings["pooled"][0, 0]
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
     """
 
     name = "pooled"
@@ -200,7 +236,17 @@ def _cells(span: range, total: int, cells: int, like: Tensor) -> Tensor:
 
 
 class Rows(SumWith):
-    """All weights of chosen queries, (B, h, n, S)."""
+    """All weights of chosen queries, (B, h, n, S).
+
+    indices: the queries, whole numbers (n,).
+
+    Raises ValueError for other indices.
+
+    >>> from regard import observe
+    >>> q = torch.zeros(1, 1, 4, 8)
+    >>> observe(q, q, q, readings=[Rows([0, 3])]).readings["rows"].shape
+    torch.Size([1, 1, 2, 4])
+    """
 
     name = "rows"
 

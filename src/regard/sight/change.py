@@ -112,6 +112,10 @@ class change(ModelHooks):
 
     Layers are given by index, as `regard.watch` numbers them, or by their module's name. Unchanged layers run the model's own kernel.
 
+    model: any model that `regard.watch` can see.
+
+    Inside the block, `c.layer(i).head(j)` has mute, temperature, replace and other changes; `c.effect(inputs)` compares with and without.
+
     >>> from regard.models import Gpt, GptConfig
     >>> model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=16)).eval()
     >>> with change(model) as c:
@@ -183,7 +187,12 @@ class change(ModelHooks):
         return Effect.of(before, after, inputs)
 
     def importance(self, inputs: Any, *, layers: Iterable[int] | None = None, progress: bool = True) -> Importance:
-        """Measure how much each head matters: the effect of muting it alone, on top of the changes already made."""
+        """Measure how much each head matters: the effect of muting it alone, on top of the changes already made.
+
+        inputs: of the model.
+        layers: which layers; all by default.
+        progress: whether to print it.
+        """
         with torch.no_grad(), evaluation_mode(self.model):
             before = outcome(self.model, inputs)
         chosen_layers = sorted(self._head_counts) if layers is None else list(layers)

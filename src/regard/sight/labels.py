@@ -30,7 +30,16 @@ _MEANINGLESS = {"cross": {"previous token", "local", "induction", "duplicate tok
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Labels:
-    """Scores in [0, 1] by layer, label and head; NaN where a label has no meaning. A head has the labels that score at least `least`."""
+    """Scores in [0, 1] by layer, label and head; NaN where a label has no meaning. The result of :func:`label_heads`.
+
+    scores: layer → label → a score of each head.
+    names: layer → its module.
+    least: a head has the labels that score at least this.
+
+    >>> labels = Labels({0: {"sink": [0.9, 0.1]}}, {0: "layers.0"})
+    >>> labels.scores[0]["sink"]
+    [0.9, 0.1]
+    """
 
     scores: dict[int, dict[str, list[float]]]
     names: dict[int, str]
@@ -142,9 +151,16 @@ def label_heads(model: nn.Module, *, length: int = 48, batch: int = 4, seed: int
     duplicate token  weight on other occurrences of the query's token
     uniform          entropy divided by the entropy of equal weights on all visible keys
 
-    length: tokens before the repetition. batch: random texts. least: the score from which on a head gets a label. Induction heads:
-    Olsson et al. 2022, section "Induction heads". In encoders and cross-attention, labels without a meaning have the score NaN.
-    Models of images and sound are run on noise: there a head can be a sink or uniform, and in sound look at its neighbours.
+    model: a model that `regard.watch` can see.
+    length: tokens before the repetition.
+    batch: number of random texts.
+    seed: of their tokens.
+    least: the score from which on a head gets a label.
+
+    Returns :class:`Labels`. Raises ValueError for a model without attention it can see.
+
+    Induction heads: Olsson et al. 2022, section "Induction heads". In encoders and cross-attention, labels without a meaning have the
+    score NaN.     Models of images and sound are run on noise: there a head can be a sink or uniform, and in sound look at its neighbours.
 
     >>> from regard.models import Gpt, GptConfig
     >>> model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=40))

@@ -14,18 +14,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..html_table import html_table
 from ..models.bert import mean_pooled
 from ..text.batches import bucketed, padded
 from ..text.pairs import Pair
 from .hidden_states import hidden_states
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Probe:
-    """Accuracy (percent) on the test texts of a linear classifier on each layer's vectors, the first being the embedding's."""
+    """Accuracy (percent) on the test texts of a linear classifier on each layer's vectors.
+
+    name: of the encoder.
+    accuracy: by layer, the first being the embedding's.
+
+    >>> Probe("bert-small", [50.0, 75.0])
+    Probe(bert-small: best 75.0 % after layer 1 of 1)
+    """
 
     name: str
     accuracy: list[float]
+
+    def __repr__(self) -> str:
+        best = max(range(len(self.accuracy)), key=lambda layer: self.accuracy[layer])
+        return f"Probe({self.name}: best {self.accuracy[best]:.1f} % after layer {best} of {len(self.accuracy) - 1})"
+
+    def __str__(self) -> str:
+        return f"{self!r}\n" + "  ".join(f"{value:.1f}" for value in self.accuracy[:60])
+
+    def _repr_html_(self) -> str:
+        rows = [(str(layer), f"{value:.1f} %") for layer, value in enumerate(self.accuracy)]
+        return html_table([("layer", "accuracy"), *rows], title=self.name, shades=[(None, value / 100) for value in self.accuracy])
 
 
 @torch.no_grad()

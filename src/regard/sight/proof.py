@@ -22,7 +22,23 @@ _MAX_WEIGHTS = 1 << 21  # float64 weights in memory at once
 
 @dataclass(frozen=True)
 class Proof:
-    """The result of a check. `output_error` is NaN where outputs cannot be compared (dropout, a sampled choice)."""
+    """The result of a check of what was recorded against what the model computed.
+
+    row_sum_error: the worst |Σp + sink mass − 1| over all rows; rows without a visible key must sum to 0.
+    output_error: max |Σ p·v − the model's own output| over the rows checked, in float64; NaN where outputs cannot be compared (dropout, a
+        sampled choice).
+    rows_checked: how many of each head.
+    mask: what the model's mask was read as.
+    kernel: what computed the readings.
+    holds: whether both errors are within rounding.
+
+    >>> import torch, regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> seen[0].proof.holds
+    True
+    """
 
     row_sum_error: float  # worst |Σp + sink mass − 1| over all rows; rows without a visible key must sum to 0
     output_error: float  # max |Σ p·v − the model's own output| over the rows checked, in float64

@@ -88,7 +88,11 @@ def replace(model: nn.Module) -> nn.Module:
     """Replace the attention of a model by regard's, in place: every torch.nn.MultiheadAttention, and that of Hugging Face models.
 
     Weights stay where they are, so optimizers, hooks and state dicts keep working, and outputs agree to rounding. Hugging Face models get
-    the attention implementation "regard". Returns the model; raises ValueError if it has no attention that can be replaced.
+    the attention implementation "regard".
+
+    model: a model whose attention is computed by nn.MultiheadAttention or by transformers.
+
+    Returns the same model. Raises ValueError if it has no attention that can be replaced.
 
     >>> model = replace(nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, batch_first=True), 2))
     >>> type(model.layers[0].self_attn).__name__

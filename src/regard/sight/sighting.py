@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 
 
 class Missed(NamedTuple):
-    """An attention that ran and could not be captured: its module, the shape of the tensor it was detected by, and what to do."""
+    """An attention that ran and could not be captured.
+
+    name: its module.
+    shape: of the tensor it was detected by.
+    advice: what to do.
+
+    >>> Missed("layers.0", (1, 2, 5, 5), "call attend").name
+    'layers.0'
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -37,7 +45,19 @@ class Missed(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Kept:
-    """Queries, keys and lse (log-sum-exp of the scores) of one call, from which any tile of its weights is recomputed exactly."""
+    """Queries, keys and lse (log-sum-exp of the scores) of one call, from which any tile of its weights is recomputed exactly.
+
+    spec: the call.
+    lse: (B, h, L).
+    live: the call with its autograd graph, if that was kept.
+
+    >>> import regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> seen[0].kept.lse.shape
+    torch.Size([1, 2, 5])
+    """
 
     spec: Request
     lse: Tensor | None  # (B, h, L)
@@ -45,7 +65,10 @@ class Kept:
 
     @staticmethod
     def of(spec: Request, lse: Tensor | None, *, graph: bool = False) -> Kept:
-        """Copy a request's tensors, so that a cache written in place does not change them and no larger storage stays in memory."""
+        """Copy a request's tensors, so that a cache written in place does not change them and no larger storage stays in memory.
+
+        spec: the request; lse: its log-sum-exp; graph: keep its autograd graph too.
+        """
 
         def copy(x: Tensor) -> Tensor:
             return x.detach().clone(memory_format=torch.contiguous_format)
@@ -80,7 +103,7 @@ class Kept:
 
     @torch.no_grad()
     def tile(self, head: int, rows: range, cols: range, batch: int) -> Tensor:
-        """Recompute the weights (l, s) of one head."""
+        """Recompute the weights (l, s) of one head, for queries `rows`, keys `cols` and a `batch` item."""
         if not len(rows) or not len(cols):
             return torch.zeros(len(rows), len(cols))
         weights, _ = WeightTile(self.spec, rows, cols).weights(slice(batch, batch + 1), [head], self.lse)
@@ -89,7 +112,19 @@ class Kept:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Head:
-    """One head of one call: its readings, exact weights and figures. `sighting` is the one it belongs to, for its words."""
+    """One head of one call: its readings, exact weights and figures. Made by `seen.head(layer, head)`.
+
+    seen: the call it belongs to.
+    index: its number in the model.
+    sighting: the sighting it belongs to, for its words.
+
+    >>> import regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> seen.head(0, 1).tile().shape
+    torch.Size([5, 5])
+    """
 
     seen: Seen
     index: int
@@ -110,6 +145,9 @@ class Head:
         """Recompute the exact weights (l, s) of some rows and columns from the kept queries, keys and lse.
 
         grad: with the autograd graph that `watch(model, keep_graph=True)` kept, so that they can be differentiated.
+
+        rows, cols: which queries and keys; all by default.
+        batch: which item of the batch.
         """
         kept = self.seen.kept
         if kept is None:
@@ -143,7 +181,7 @@ class Head:
         return head_figure(self, view, batch=batch, **options)
 
     def save(self, path: str | Path, view: Literal["map", "words", "lines"] = "map", *, batch: int = 0, **options: Any) -> Path:
-        """Write the figure as .svg, .pdf or .png; arguments as for `figure`."""
+        """Write the figure to `path` as .svg, .pdf or .png; view, batch and other arguments as in `figure`."""
         from ..plotting import figure_file, save_figure
 
         figure_file(path)  # an unknown file type must fail before anything is drawn
@@ -166,7 +204,27 @@ class Head:
 class Seen:
     """One recorded attention: the readings of its weights, and its proof.
 
-    Readings hold tensors shaped (B, h, …). query_pos and key_pos are the positions in the text of the queries and keys.
+    layer: its number, in the order in which layers run.
+    call: how often the layer had run before in this block.
+    name: its module.
+    kind: "causal", "self", "encoder" (of an encoder–decoder) or "cross".
+    heads: how many heads the layer has.
+    query_pos, key_pos: the positions in the text of the queries and keys.
+    mask: what the model's mask was read as; None: everything is visible.
+    readings: tensors shaped (B, h, …), by name.
+    proof: the check against the model's own output.
+    kept: queries and keys to recompute weights from; None if they were over the limit.
+    labels: of its heads, where `label_heads` was run.
+    head_ids: the heads that were recorded.
+    values: (B, k, S, dv), with keep_values=True.
+    output: what each head adds up, before the output projection, (B, h, L, dv); with keep_values=True.
+
+    >>> import regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> seen[0].kind, seen[0].heads
+    ('self', 2)
     """
 
     layer: int
@@ -225,8 +283,17 @@ class Seen:
 class Sighting(Sequence[Seen]):
     """Every attention `regard.watch` recorded, in the order it ran: `sighting[3]` is the fourth attention (layer 3 of one forward pass).
 
-    tokens: one list of tokens per batch item, of the text the queries come from; source_tokens: of an encoder–decoder's source.
+    model: the name of the model's class.
+    tokens: one list of tokens per batch item, of the text the queries come from.
+    source_tokens: the same of an encoder–decoder's source.
     missed: attention that ran and could not be captured, with its module's name and what to do.
+
+    >>> import regard
+    >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
+    >>> with regard.watch(layer) as seen:
+    ...     _ = layer(torch.randn(1, 5, 16))
+    >>> len(seen), seen.missed
+    (1, ())
     """
 
     model: str = ""
@@ -276,7 +343,7 @@ class Sighting(Sequence[Seen]):
         return Proof(row_sum_error, max(errors, default=math.nan), min(p.rows_checked for p in proofs), mask_text, self.kernel, holds)
 
     def find(self, layer: int, call: int = 0) -> Seen:
-        """Return the attention of a layer at one of its calls (0: the first, −1: the last)."""
+        """Return the attention of a layer at one of its calls (call=0: the first, −1: the last)."""
         calls = [seen for seen in self._all if seen.layer == layer]
         if not calls:
             raise IndexError(f"layer {layer} was not recorded; recorded layers: {_number_list(sorted({seen.layer for seen in self._all}))}")
@@ -285,7 +352,11 @@ class Sighting(Sequence[Seen]):
         return calls[call]
 
     def head(self, layer: int, head: int, call: int = 0) -> Head:
-        """Return one head of one layer: its readings, and `.tile(rows, cols)` for its exact weights."""
+        """Return one head of one layer: its readings, and `.tile(rows, cols)` for its exact weights.
+
+        layer, head: their numbers.
+        call: which run of the layer, where it ran several times (0: the first, −1: the last).
+        """
         return dataclasses.replace(self.find(layer, call).head(head), sighting=self)
 
     def with_labels(self, labels: Labels) -> Sighting:
@@ -297,6 +368,11 @@ class Sighting(Sequence[Seen]):
         """Compute attention rollout: how much of each input token reaches some queries through all layers, (n, S).
 
         See :func:`regard.sight.rollout.rollout`.
+
+        queries: their positions.
+        batch: which item of the batch.
+        residual: the share of a token that passes a layer unchanged.
+        call: which run of the layers.
         """
         from .rollout import rollout
 
@@ -324,6 +400,9 @@ class Sighting(Sequence[Seen]):
         """Write .safetensors (all readings; the kept queries and keys too), .json (a summary), .html, .svg, .png or .pdf.
 
         A batch becomes as many pages: report.html, report-1.html, report-2.html …
+
+        path: the file; its ending decides what is written.
+        kept: whether .safetensors has the kept queries and keys.
         """
         from .storage import save
 

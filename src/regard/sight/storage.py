@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..choices import Softmax
-from ..files import write_atomic, write_text
+from ..files import DamagedFile, as_object, write_atomic, write_text
 from ..kernels.request import Request
 from ..masks import from_spans
 from ..readings import NormWeighted, Profile, Top
@@ -128,17 +128,37 @@ def _store_kept(seen: Seen, number: int, tensors: dict[str, Tensor]) -> dict[str
 
 def load(path: Path) -> Sighting:
     """Load a sighting from a .safetensors file."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata() or {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if metadata.get("format") != FORMAT:
             raise ValueError(f"{path} is not a saved sighting: its format is {metadata.get('format')!r}, expected {FORMAT!r}")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header = json.loads(metadata["sighting"])
-    missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
-    calls = [_restore_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
-    return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, calls)
+        header = as_object(metadata["sighting"], path)
+        _check_types(header)
+        missed = tuple(Missed(m["name"], tuple(m["shape"]), m["advice"]) for m in header["missed"])
+        calls = [_restore_seen(number, call, tensors) for number, call in enumerate(header["calls"])]
+        return Sighting(header["model"], header["tokens"], header["source_tokens"], missed, calls)
+    except (SafetensorError, KeyError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+        raise DamagedFile(f"{path} is not a saved sighting, or is damaged ({type(error).__name__}: {error})") from error
+
+
+def _check_types(header: dict[str, Any]) -> None:
+    """Raise TypeError if a field of a saved sighting is not of the type it was written with."""
+    rows = [header["tokens"], header["source_tokens"]]
+    texts = [header["model"], *(token for lines in rows if lines is not None for line in lines for token in line)]
+    wholes: list[Any] = []
+    numbers: list[Any] = []
+    for call in header["calls"]:
+        proof, labels = call["proof"], call["labels"] or {}
+        texts += [call["name"], call["kind"], proof["kernel"], proof["mask"], *(label for pairs in labels.values() for label, _ in pairs)]
+        wholes += [call["layer"], call["call"], *call["head_ids"], *call["query_pos"], *call["key_pos"], proof["rows_checked"]]
+        numbers += [proof["row_sum_error"], proof["output_error"], *(score for pairs in labels.values() for _, score in pairs)]
+    for values, kind in ((texts, str), (wholes, int), (numbers, (int, float, type(None)))):
+        if wrong := [value for value in values if not isinstance(value, kind)]:
+            raise TypeError(f"{str(wrong[0])[:80]!r} is of another type than was written")
 
 
 def _restore_seen(number: int, header: dict[str, Any], tensors: dict[str, Tensor]) -> Seen:
@@ -169,9 +189,14 @@ def _restore(value: Any, tensors: dict[str, Tensor]) -> Any:
         return tensors[value["tensor"]]
     if "tuple" in value:
         fields = {name: _restore(part, tensors) for name, part in value["fields"].items()}
+        for start, end in fields["offsets"] if value["tuple"] == "Profile" else ():
+            range(start, end)  # both are whole numbers
         kind = _TUPLES.get(value["tuple"]) or namedtuple(value["tuple"], fields)
         return kind(**fields)
     plain = value["plain"]
+    parts = [part for item in plain for part in (item if isinstance(item, list) else [item])] if isinstance(plain, list) else []
+    if not all(isinstance(part, (int, float, str)) for part in parts):
+        raise TypeError(f"{str(plain)[:80]!r} is of another type than was written")
     return tuple(tuple(x) if isinstance(x, list) else x for x in plain) if isinstance(plain, list) else plain
 
 

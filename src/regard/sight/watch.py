@@ -30,7 +30,11 @@ _CROSS_NAMES = ("cross", "encoder_attn", "encdec", "enc_dec", "multihead_attn")
 
 
 def default_readings() -> list[Reading]:
-    """Return the readings `watch` computes by default."""
+    """Return the readings `watch` computes by default.
+
+    >>> [reading.name for reading in default_readings()][:3]
+    ['entropy', 'received', 'top']
+    """
     return [Entropy(), Received(), TopK(4), Distance(), Sink(), MaxLogit(), ValueNorm(), Pooled(64, 64)]
 
 
@@ -40,16 +44,20 @@ class watch(ModelHooks):
     The model is not changed. Captured are transformers models, every call of F.scaled_dot_product_attention, nn.MultiheadAttention and
     the nn.Transformer layers, and regard's own layers. Attention that cannot be captured is listed in `seen.missed`.
 
+    model: any PyTorch model.
     readings: what to compute from the weights (default: entropy, received, top, distance, sink, max_logit, value_norm, pooled).
     layers, heads: indices of the layers and heads to record; all by default. Layers are numbered in the order they run.
     kernel: "auto" runs the model's attention on regard's kernels, which compute the readings in the same pass; "own" runs the model's
-    own kernel, so that its outputs are bit-identical, and computes the readings in a second pass; or the name of one of regard's kernels.
-    The fast path of nn.TransformerEncoderLayer is off inside the block either way, which may change the last bits of its output.
+        own kernel, so that its outputs are bit-identical, and computes the readings in a second pass; or the name of a regard kernel.
+        The fast path of nn.TransformerEncoderLayer is off inside the block either way, which may change the last bits of its output.
     proof: "sampled" compares 128 rows per head with the model's output in float64, "full" all rows.
     keep: how many bytes of queries and keys to keep for recomputing exact weights (True: all, False: none).
     keep_values: also keep the values and every head's output, as `seen[layer].values` and `.output`, within the same bytes.
     keep_graph: keep the autograd graph of queries and keys, so that `seen.head(l, h).tile(..., grad=True)` can be differentiated.
-    tokenizer: a transformers tokenizer that turns ids into tokens; or pass `tokens`, one list per batch item.
+    tokenizer: a transformers tokenizer that turns ids into tokens.
+    tokens: instead of it, one list of tokens per batch item.
+
+    `as seen` is a :class:`Sighting`. Raises ValueError for another `proof`.
 
     >>> layer = torch.nn.TransformerEncoderLayer(16, 2, batch_first=True).eval()
     >>> with watch(layer) as seen:
@@ -105,7 +113,7 @@ class watch(ModelHooks):
         self._passes.append((ids_of_call(args, kwargs), len(self.sighting)))
 
     def decoder_begins(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Take the tokens that an encoder–decoder made itself, of its labels."""
+        """Take the tokens that an encoder–decoder made itself, of its labels, from the args and kwargs of its decoder."""
         (ids, source), start = self._passes[-1]
         target = ids_of_call(args, kwargs).ids
         if target is not None and target is not ids:

@@ -103,21 +103,28 @@ def sense_separation(
 
     `chance` is the share of random assignments of the sentences to the senses (of the same sizes) with a gap at least as large.
     """
+    found = [word_vectors(opened, word, sentence) for _, sentence in sentences]
+    vectors = torch.stack([vectors for vectors, _ in found], 1)
     senses = [sense for sense, _ in sentences]
+    return compare_senses(word, senses, vectors, [place for _, place in found], tolerance=tolerance, shuffles=shuffles, seed=seed)
+
+
+def compare_senses(
+    word: str, senses: Sequence[str], vectors: Tensor, places: Sequence[int], *, tolerance: int = 0, shuffles: int = 500, seed: int = 0
+) -> SenseSeparation:
+    """Compare vectors (l + 1, n, D) that are there already: the senses and token positions of n sentences; see `sense_separation`."""
     if len(set(senses)) < 2 or any(senses.count(sense) < 2 for sense in senses):
         raise ValueError(
             f"{word!r} has {len(set(senses))} sense(s) in these sentences; expected two or more, each with two sentences or more"
         )
-    found = [word_vectors(opened, word, sentence) for _, sentence in sentences]
-    places = [place for _, place in found]
-    pairs = [(i, j) for i, j in combinations(range(len(found)), 2) if abs(places[i] - places[j]) <= tolerance]
-    x = nn.functional.normalize(torch.stack([vectors for vectors, _ in found], 1), dim=-1)  # (l + 1, n, D)
+    pairs = [(i, j) for i, j in combinations(range(len(senses)), 2) if abs(places[i] - places[j]) <= tolerance]
+    x = nn.functional.normalize(vectors, dim=-1)
     cosines = x @ x.mT  # (l + 1, n, n)
     same = [senses[i] == senses[j] for i, j in pairs]
     if all(same) or not any(same):
         raise ValueError(
             f"no two sentences of {'one sense' if not any(same) else 'two senses'} have {word!r} at the same token position"
-            f" (positions {places}); write sentences with the word at the same place, or allow a larger tolerance"
+            f" (positions {list(places)}); write sentences with the word at the same place, or allow a larger tolerance"
         )
     rows, columns = torch.tensor(pairs).T
     chosen = cosines[:, rows, columns]  # (l + 1, pairs)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..files import read_json
+from ..files import MAX_JSON_BYTES, read_bytes, read_json
 from .request_error import RequestError
 from .runs_folder import run_names, run_path
 
@@ -166,7 +166,7 @@ def _card(path: Path) -> Card | None:
 def _reads(path: Path) -> tuple[str, ...]:
     """The languages of a published model: English, and Chinese if its tokens are bytes or include Chinese characters."""
     file = path / "tokenizer.json"
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    text = read_bytes(file, MAX_JSON_BYTES).decode("utf-8", "replace") if file.is_file() else ""
     chinese = '"ByteLevel"' in text or all(f'"{c}"' in text or f'"##{c}"' in text for c in CHARACTERS)
     return ("en", "zh") if chinese else ("en",)
 

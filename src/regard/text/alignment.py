@@ -16,6 +16,11 @@ def word_alignment(weights: Tensor, target: Sequence[Word], source: Sequence[Wor
 
     Weight on tokens outside every source word (such as </s>) is not redistributed, so rows may sum to less than 1.
 
+    weights: between tokens, (T, S).
+    target, source: the words of each text, with the positions of their tokens.
+
+    Returns weights (target words, source words).
+
     >>> w = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
     >>> word_alignment(w, [Word("ab", 0, 2)], [Word("x", 0, 1), Word("yz", 1, 3)])
     tensor([[0.2500, 0.7500]])
@@ -31,8 +36,12 @@ def draw(weights: Tensor, target: Sequence[str], source: Sequence[str], *, colou
 
     At the end of a line stands its largest weight with the source word it is on.
 
-    colour  24-bit blocks, from the background to blue; otherwise plain ASCII shades " .:-=+*#%@".
-    dark    whether the terminal's background is dark (large weights are then brighter, not darker).
+    weights: attention of each target word on the source words, (T, S).
+    target, source: their words.
+    colour: 24-bit blocks, from the background to blue; otherwise plain ASCII shades " .:-=+*#%@".
+    dark: whether the terminal's background is dark (large weights are then brighter, not darker).
+
+    Returns the lines as one text.
 
     >>> print(draw(torch.tensor([[0.97, 0.03], [0.1, 0.9]]), ["I", "love"], ["我", "爱"]))
           我  爱  largest weight

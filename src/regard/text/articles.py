@@ -5,12 +5,13 @@ SQuAD: Rajpurkar et al. 2016, arXiv:1606.05250. CMRC 2018, DRCD, XQuAD and COVID
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ..files import MAX_TEXT_BYTES, read_json
 
 _CLOSING = "\"'”’)\\]」』）》】"
 _BOUNDARY = re.compile(
@@ -112,10 +113,7 @@ def _joined(body: str) -> str:
 def read_questions(path: str | Path) -> list[QuestionedArticle]:
     """Read a SQuAD-form JSON file. Answers not found in their text are left out; misplaced ones are put at the nearest occurrence."""
     path = Path(path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not JSON in UTF-8 ({error}); give a file in the form of SQuAD") from error
+    content = read_json(path, MAX_TEXT_BYTES)
     try:
         articles = [
             _questioned(paragraph, str(entry.get("title") or paragraph.get("document_id") or number))

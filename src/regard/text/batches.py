@@ -20,7 +20,13 @@ def bucketed(lengths: Sequence[int], *, tokens: int, seed: int, epoch: int, limi
     """Return batches of item indices with count × longest ≤ `tokens` (a single longer item is a batch of its own).
 
     Items are shuffled, sorted by length (equal lengths keep their shuffled order) and split; then the batches are shuffled.
-    `limit` is the largest number of items in a batch.
+
+    lengths: of the items, in tokens.
+    tokens: the largest size of a batch, padding included.
+    seed, epoch: together they decide the shuffling.
+    limit: the largest number of items in a batch; None: any.
+
+    Raises ValueError for `tokens` below 1.
 
     >>> sorted(len(b) for b in bucketed([2, 2, 2, 9], tokens=6, seed=0, epoch=0))
     [1, 3]
@@ -46,6 +52,9 @@ def bucketed(lengths: Sequence[int], *, tokens: int, seed: int, epoch: int, limi
 
 def padded(rows: Sequence[Sequence[int]], *, fill: int = PAD) -> tuple[Tensor, Tensor]:
     """Return rows of ids as one tensor (B, longest), padded with `fill`, and their lengths (B,).
+
+    rows: lists of ids.
+    fill: the id of the padding.
 
     >>> padded([[5, 6, 7], [8]])
     (tensor([[5, 6, 7],

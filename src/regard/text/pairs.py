@@ -12,7 +12,13 @@ from ..files import read_bytes
 
 
 class Pair(NamedTuple):
-    """One training example: a source text and its target text."""
+    """One training example: a source text and its target text.
+
+    source, target: the two texts.
+
+    >>> Pair("我爱中国", "I love China.").target
+    'I love China.'
+    """
 
     source: str
     target: str
@@ -28,6 +34,18 @@ def read_pairs(
     other       tab-separated, the texts in `columns` (counted from 0); further columns are ignored
 
     Blank lines are skipped in TSV and JSONL. In parallel files a blank line on one side alone is an error.
+
+    path: a file or two parallel files.
+    columns: of a tab-separated file, the source and the target.
+    keys: of a JSONL file, the source and the target.
+
+    Returns the pairs. Raises ValueError for a file without pairs or a line that is not one, with its number.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
+    ...     _ = file.write("Guten Tag\\tGood day\\n"); file.flush()
+    ...     read_pairs(file.name)
+    [Pair(source='Guten Tag', target='Good day')]
     """
     if not isinstance(path, str | Path):
         if len(path) != 2:
@@ -65,7 +83,18 @@ def hold_out(pairs: Sequence[Pair], share: float, most: int = 1000) -> tuple[lis
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """Return the lines of a UTF-8 file, without line ends; an error names the file and line that is not UTF-8."""
+    """Return the lines of a UTF-8 file, without line ends; an error names the file and line that is not UTF-8.
+
+    path: the file.
+
+    Raises ValueError for text that is not UTF-8, OSError for a file that cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    ...     _ = file.write("one\\ntwo\\n"); file.flush()
+    ...     read_lines(file.name)
+    ['one', 'two']
+    """
     return decode_lines(read_bytes(path), path)
 
 

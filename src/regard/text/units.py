@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import write_text
+from ..files import read_json, write_text
+from ..limits import check_count
 from .chinese import folding_table
 
 _CJK = "\u3400-\u9fff\uf900-\ufaff"
@@ -106,7 +108,13 @@ class UnitTable:
     @classmethod
     def load(cls, path: str | Path) -> UnitTable:
         """Read a table written by `save`."""
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or content.get("regard") != "units":
+        content: Any = read_json(path)
+        if content.get("regard") != "units":
             raise ValueError(f'{path} is not a table of units: expected "regard": "units" in it')
-        return cls(content["counts"], content["sentences"], content["fold"])
+        counts, sentences, fold = (content.get(key) for key in ("counts", "sentences", "fold"))
+        is_fold = isinstance(fold, dict) and all(len(old) == 1 and isinstance(new, str) for old, new in fold.items())
+        if not isinstance(counts, dict) or not is_fold:
+            raise ValueError(f"{path} is not a table of units: counts or fold is missing or of another type")
+        for name, count in (("sentences", sentences), *counts.items()):
+            check_count(f"{path}: the count of {name!r}", count)
+        return cls(counts, sentences, fold)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..files import MAX_JSON_BYTES, as_object, read_bytes, write_text
+from ..files import MAX_JSON_BYTES, as_object, read_bytes, read_text, write_text
 from .chinese import folding_table
 
 if TYPE_CHECKING:
@@ -30,7 +30,14 @@ _INSTALL = 'vocabularies need the package "tokenizers": pip install "regard[text
 
 @dataclass(frozen=True)
 class Word:
-    """Consecutive tokens that form one word: its text, and the positions [start, stop) of its tokens."""
+    """Consecutive tokens that form one word: its text, and the positions [start, stop) of its tokens.
+
+    text: the word.
+    start, stop: the positions.
+
+    >>> Word("cat", 1, 3).text
+    'cat'
+    """
 
     text: str
     start: int
@@ -39,6 +46,10 @@ class Word:
 
 class Vocabulary:
     """A two-way map between text and token ids; ids 0–4 are <pad>, <s>, </s>, <unk> and <mask>.
+
+    tokenizer: of the package tokenizers; `Vocabulary.train` makes one of texts, `Vocabulary.load` reads one.
+    kind: "bpe", "unigram", "char", "word" or "mixed".
+    fold: characters that are replaced before anything else, such as traditional Chinese ones by simplified ones.
 
     >>> v = Vocabulary.train(["the cat sat", "the dog sat"], kind="word")
     >>> v.decode(v.encode("the dog sat"))
@@ -70,6 +81,7 @@ class Vocabulary:
         kind      "bpe" (Sennrich et al. 2016, arXiv:1508.07909), "unigram" (Kudo 2018, arXiv:1804.10959), "char" or "word".
                   For Chinese, "char" makes every character a token; "unigram" finds words and parts of words; "mixed" makes every
                   Chinese character a token and BPE tokens of everything else, for models of both languages.
+        lowercase convert all letters to small ones.
         simplify  convert traditional Chinese characters to simplified ones; the table is stored in the vocabulary.
         min_count tokens that occur less often become <unk> (for "char", "word", BPE merges and the characters of "mixed").
         """
@@ -183,6 +195,23 @@ class Vocabulary:
             return cls.from_json(read_bytes(path, MAX_JSON_BYTES).decode("utf-8"))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+
+
+def read_tokenizer(path: str | Path) -> Tokenizer:
+    """Return the tokenizer in a tokenizer.json of the tokenizers library."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ImportError(_INSTALL) from error
+
+    text = read_text(path, MAX_JSON_BYTES)
+    as_object(text, path)
+    try:
+        tokenizer = Tokenizer.from_str(text)
+        tokenizer.encode("a")  # some damage shows only now
+        return tokenizer
+    except Exception as error:  # tokenizers raises nothing more specific
+        raise ValueError(f"{path} is not a tokenizer of the tokenizers library ({str(error)[:200]})") from error
 
 
 def _joins(character: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..files import write_text
-from ..text.vocabulary import BOS, EOS, MASK, SPECIALS, Vocabulary, Word
+from ..text.vocabulary import BOS, EOS, MASK, SPECIALS, Vocabulary, Word, read_tokenizer
 from .tables import TEXT_VOCABULARY
 
 if TYPE_CHECKING:
@@ -119,6 +119,4 @@ def read_encoder_text(folder: Path) -> EncoderText:
         return VocabularyText(Vocabulary.load(folder / TEXT_VOCABULARY))
     if not (folder / TOKENIZER).is_file():
         raise ValueError(f"{folder} has neither {TEXT_VOCABULARY} nor {TOKENIZER}, so it cannot read a text; save its tokenizer there")
-    from tokenizers import Tokenizer
-
-    return TokenizerText(Tokenizer.from_file(str(folder / TOKENIZER)))
+    return TokenizerText(read_tokenizer(folder / TOKENIZER))

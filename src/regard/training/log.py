@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..html_table import html_table
 from ..terminal import table
+from .loop.log import read_log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,8 +20,12 @@ _SHOWN = 18  # rows of the printed table, which should fit a screen
 class TrainingLog:
     """The events of `log.jsonl`, each a dictionary.
 
-    steps        mean losses while training: step, epoch, loss, rate, norm, tokens, time
-    evaluations  scores on held-out data: step, its scores (loss, bleu, accuracy … by task), time
+    folder: the folder of the run.
+    steps: mean losses while training: step, epoch, loss, rate, norm, tokens, time.
+    evaluations: scores on held-out data: step, its scores (loss, bleu, accuracy … by task), time.
+
+    >>> TrainingLog(Path("runs/my"), [{"step": 100, "loss": 2.5}], [])
+    TrainingLog(my: 100 steps, loss 2.5, 0 evaluations)
     """
 
     folder: Path
@@ -35,10 +39,9 @@ class TrainingLog:
         file = folder / "log.jsonl"
         if not file.is_file():
             raise ValueError(f"{folder} has no log.jsonl; give the `out` folder of a training that has begun")
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last line may still be being written
-        steps = [event for event in events if event["event"] == "step"]
-        return cls(folder, steps, [event for event in events if event["event"] == "evaluation"])
+        events = [event for event in read_log(file) if isinstance(event.get("step"), int)]
+        steps = [event for event in events if event.get("event") == "step"]
+        return cls(folder, steps, [event for event in events if event.get("event") == "evaluation"])
 
     def scores(self) -> list[str]:
         """Return the names of the scores that evaluations compute."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from .results import Prefix, Prefixes
 
 TokenRows = list[list[str]] | None  # the tokens of every row of a batch
 
@@ -23,7 +24,13 @@ TokenRows = list[list[str]] | None  # the tokens of every row of a batch
 class OpenedModel(ABC):
     """A model with what it needs to process a text. Subclasses add the methods of their task: `translate`, `generate`, `answer` …
 
-    limit   the longest input in tokens (for a story: in sentences); None for no limit
+    model: the PyTorch model itself.
+    limit: the longest input in tokens (for a story: in sentences); None for no limit
+
+    >>> import regard
+    >>> opened = regard.open("shakespeare")
+    >>> opened.length(opened.inputs("ROMEO:"))
+    6
     """
 
     model: nn.Module
@@ -95,22 +102,24 @@ class TokenModel(OpenedModel):
         return int(inputs.shape[1])
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """The first tokens of a text and the most likely next tokens: `tokens` of the text so far, and (token, probability), best first."""
-
-    tokens: list[str]
-    candidates: list[tuple[str, float]]
-
-
 class TextGenerator(TokenModel):
-    """A language model that continues a prompt. `stops` are the ids that end a text."""
+    """A language model that continues a prompt. `stops` are the ids that end a text.
+
+    model: a `Gpt`.
+
+    >>> import regard
+    >>> regard.open("shakespeare").prefixes("To be", top=1)
+    Prefixes('To be', 5 tokens)
+    """
 
     stops: frozenset[int] = frozenset()
 
     @torch.no_grad()
-    def prefixes(self, text: str, *, top: int = 5) -> list[Prefix]:
-        """Return the `top` most likely next tokens after every prefix of a text, all from one pass of the model."""
+    def prefixes(self, text: str, *, top: int = 5) -> Prefixes:
+        """Return the `top` most likely next tokens after every prefix of a text, all from one pass of the model.
+
+        text: the text; top: how many tokens. Raises ValueError if the text is longer than the model reads.
+        """
         inputs = self.inputs(text)
         if self.limit is not None and inputs.shape[1] > self.limit:
             raise ValueError(f"the text has {inputs.shape[1]:,} tokens; the model reads {self.limit:,}; shorten it")
@@ -118,7 +127,9 @@ class TextGenerator(TokenModel):
         best = probabilities.topk(min(top, probabilities.shape[-1]))
         tokens = self.token_texts(inputs[0].tolist())
         rows = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return [Prefix(tokens[: i + 1], list(zip(self.token_texts(ids), values, strict=True))) for i, (ids, values) in enumerate(rows)]
+        return Prefixes(
+            [Prefix(tokens[: i + 1], list(zip(self.token_texts(ids), values, strict=True))) for i, (ids, values) in enumerate(rows)]
+        )
 
     @abstractmethod
     def text(self, prompt: str, ids: list[int], new: list[int]) -> str:
@@ -134,12 +145,22 @@ class TextGenerator(TokenModel):
         top_p: float | None = None,
         seed: int | None = None,
     ) -> str:
-        """Return the prompt and its continuation, up to `max_new` tokens or a token that ends a text."""
+        """Return the prompt and its continuation, up to `max_new` tokens or a token that ends a text.
+
+        prompt: the text to continue.
+        max_new: the most tokens to add.
+        temperature: divides the logits: 1 samples from the model's distribution, less is more cautious, 0 takes the most likely token.
+        top_k, top_p: sample among the k most likely tokens, or among those whose probabilities sum to p.
+        seed: of the sampling, for repeatable output.
+        """
         ids = self.encode(prompt)
         return self.text(prompt, ids, self.extend(ids, max_new=max_new, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))
 
     def extend(self, ids: Sequence[int], *, max_new: int, seed: int | None = None, **options: Any) -> list[int]:
-        """Return the ids generated after `ids`, at most `max_new`."""
+        """Return the ids generated after `ids`, at most `max_new`.
+
+        seed and other options: as in `generate`.
+        """
         if not hasattr(self.model, "generate"):
             raise ValueError(f"a {type(self.model).__name__} is an encoder and cannot generate text; use a language model")
         prompt = torch.tensor([list(ids)], dtype=torch.int64, device=self.device)

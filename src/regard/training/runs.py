@@ -13,14 +13,15 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from ..files import hold_folder, read_record, write_record
+from ..files import hold_folder, read_bytes, read_record, write_record
 from ..models.empty import empty_model
 from .config import from_dict, read_config
 from .loop import checkpoints
@@ -65,6 +66,7 @@ def train(
     config = read_config(path, task.config)
     root = path.resolve().parent
     folder = root / config.out
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     from accelerate import PartialState
 
@@ -74,7 +76,8 @@ def train(
         init_from_torchrun()
     process = PartialState(cpu=not torch.accelerator.is_available())
     with hold_folder(folder) if process.is_main_process else contextlib.nullcontext():
-        with process.main_process_first():  # one process writes run.json and the vocabularies, the others read them
+        with process.main_process_first(), _removed_on_error(folder if is_new and process.is_main_process else None):
+            # one process writes run.json and the vocabularies, the others read them
             _same_run(folder, name, config, fingerprint(root / file for file in config.files()), write=process.is_main_process)
             trained = task.build(_with_start(config, root, locate), root, folder)
         if context_parallel != 1:
@@ -86,6 +89,17 @@ def train(
             trained = ShardedTask(trained, task.sharded_loss, context_parallel)
         trainer = Trainer(trained, config.training, folder, watch=watch, fully_sharded=fully_sharded)
         return trainer.run(), folder
+
+
+@contextlib.contextmanager
+def _removed_on_error(folder: Path | None) -> Iterator[None]:
+    """Remove the folder of a new run if it cannot be built, so that the next try, with other data, does not meet the first one's."""
+    try:
+        yield
+    except (ValueError, OSError):
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _with_start(config: T, root: Path, locate: Callable[[str], Path] | None) -> T:
@@ -135,6 +149,9 @@ def fingerprint(files: Iterable[Path]) -> str:
     for file in files:
         if not file.exists():
             raise ValueError(f"{file}: no such file; paths in a config are relative to the config file")
+        if not file.is_file():  # a pipe or a device, which may have no end
+            digest.update(hashlib.sha256(read_bytes(file)).digest())
+            continue
         with file.open("rb") as handle:
             digest.update(hashlib.file_digest(handle, "sha256").digest())
     return digest.hexdigest()

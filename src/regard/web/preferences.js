@@ -36,3 +36,14 @@ export function preferredTheme() {
 
 export const systemTheme = matchMedia("(prefers-color-scheme: dark)");
 export const isDark = (theme) => theme === "dark" || (theme === "auto" && systemTheme.matches);
+
+// Call act(true) before this page is printed and act(false) after it, once each.
+export function onPrinting(act, signal) {
+  let printing = false;
+  const tell = (now) => {
+    if (now !== printing) act((printing = now));
+  };
+  matchMedia("print").addEventListener("change", ({ matches }) => tell(matches), { signal });
+  window.addEventListener("beforeprint", () => tell(true), { signal });
+  window.addEventListener("afterprint", () => tell(false), { signal });
+}

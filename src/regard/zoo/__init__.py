@@ -36,6 +36,8 @@ def open(
     task    raise an error if it is not a run of this task
     loader  for a Hugging Face folder: "regard" loads it as a `Gpt` or `Bert`, "transformers" as a model of transformers
 
+    Returns the opened model. Raises ValueError if there is no such model, it is damaged, or it is of another task.
+
     >>> open("shakespeare").generate("ROMEO:", max_new=0)
     'ROMEO:'
     """

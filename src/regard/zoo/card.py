@@ -32,11 +32,23 @@ class Data:
 class Card:
     """The description of a model.
 
-    task        of a run: translation, lm, reader, article, classify or mlm; of published weights: lm, encoder or other
-    languages   the input language, then, for a translator, the output language
-    command     the commands that train it, one per line
-    scores      test set → the output of `regard evaluate --json` on these weights
-    files       name → sha256 of every file of the model
+    name: what `regard models` calls it.
+    task: of a run: translation, lm, reader, article, classify or mlm; of published weights: lm, encoder or other.
+    about: what it does, in a sentence.
+    files: name → sha256 of every file of the model.
+    languages: the input language, then, for a translator, the output language.
+    parameters: how many numbers were trained.
+    licence: of the weights.
+    comes_from: where published weights are from.
+    data: the data sets it was trained on, with their licences.
+    command: the commands that train it, one per line.
+    seed: of the training.
+    scores: test set → the output of `regard evaluate --json` on these weights.
+    limits: what it cannot do.
+
+    >>> from regard import zoo
+    >>> zoo.find("zh-en-transformer").card.languages
+    ('zh', 'en')
     """
 
     name: str
@@ -76,6 +88,7 @@ class Card:
         return markdown(self)
 
     def to_json(self) -> str:
+        """Return the card as the text of its file."""
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     def check(self, folder: Path) -> None:

@@ -24,7 +24,18 @@ HOW_TO_GET_SHIPPED = (
 
 @dataclass(frozen=True, repr=False)
 class Entry:
-    """A model that can be opened: a folder or a .gguf file. A model given by its path may have no card."""
+    """A model that can be opened: a folder or a .gguf file. A model given by its path may have no card.
+
+    name: what `regard models` calls it.
+    path: its folder or .gguf file.
+    origin: "shipped" with the library, "added" by the user, or "given" by its path.
+    card: its description.
+    trouble: the error if the card cannot be read.
+
+    >>> from regard import zoo
+    >>> zoo.find("shakespeare").origin
+    'shipped'
+    """
 
     name: str
     path: Path
@@ -34,10 +45,12 @@ class Entry:
 
     @property
     def folder(self) -> Path:
+        """The folder of its files."""
         return self.path if self.path.is_dir() else self.path.parent
 
     @property
     def bytes(self) -> int:
+        """The size of its files."""
         return self.path.stat().st_size if self.path.is_file() else sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
 
     def __repr__(self) -> str:
@@ -53,16 +66,20 @@ class Entry:
 
 
 def home() -> Path:
-    """Return the folder of added models: in $REGARD_HOME, or in the system's folder for user data."""
+    """Return the folder of added models: in $REGARD_HOME, or in the system's folder for user data.
+
+    >>> home().name
+    'models'
+    """
     if directory := os.environ.get("REGARD_HOME"):
-        return Path(directory).expanduser() / "models"
+        return Path(os.path.expanduser(directory)) / "models"
     if sys.platform == "darwin":
         base = Path("~/Library/Application Support")
     elif sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
     else:
         base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
-    return base.expanduser() / "regard" / "models"
+    return Path(os.path.expanduser(base)) / "regard" / "models"
 
 
 def shipped_folder() -> Path | None:
@@ -74,7 +91,11 @@ def shipped_folder() -> Path | None:
 
 
 def entries() -> list[Entry]:
-    """Return the shipped models, then the added ones, each sorted by name."""
+    """Return the shipped models, then the added ones, each sorted by name.
+
+    >>> [entry.origin for entry in entries()][0]
+    'shipped'
+    """
     models = []
     for origin, root in (("shipped", shipped_folder()), ("added", home())):
         folders = sorted(root.iterdir()) if root is not None and root.is_dir() else []
@@ -90,7 +111,11 @@ def entries() -> list[Entry]:
 
 
 def names() -> list[str]:
-    """Return the names of all models, the shipped ones first."""
+    """Return the names of all models, the shipped ones first.
+
+    >>> "shakespeare" in names()
+    True
+    """
     return [entry.name for entry in entries()]
 
 
@@ -98,19 +123,27 @@ def find(name: str | Path) -> Entry:
     """Return the model called `name`, or the run folder, Hugging Face folder or .gguf file at that path.
 
     If a model and a path have the same name, the model is returned; write ./name for the path.
+
+    name: a model's name or a path.
+
+    Raises ValueError if there is neither, with what there is.
+
+    >>> find("zh-en-transformer").name
+    'zh-en-transformer'
     """
     known = entries()
     for entry in known:
         if entry.name == str(name):
             return entry
-    path = Path(name).expanduser()
-    if path.is_file() and path.suffix == ".gguf":
+    path = Path(os.path.expanduser(name))
+    is_file = os.path.isfile(path)
+    if is_file and path.suffix == ".gguf":
         return Entry(path.stem, path, "given", None)
-    if path.is_dir():
+    if os.path.isdir(path):
         if any((path / file).is_file() for file in ("run.json", "config.json")):
             return Entry(path.resolve().name, path, "given", Card.read(path))
         raise ValueError(f"{path} is not a model: it has no run.json (a run of `regard train`) and no config.json (a Hugging Face folder)")
-    if path.is_file():
+    if is_file:
         raise ValueError(f"{path} is not a model: give a folder, or a .gguf file")
     similar = difflib.get_close_matches(str(name), [entry.name for entry in known], n=1)
     hint = f"did you mean {similar[0]!r}? " if similar else ""
@@ -129,12 +162,28 @@ def listed(known: list[Entry]) -> str:
 
 
 def locate(name: str | Path) -> Path:
-    """Return the path of a model, after checking its files against its card."""
+    """Return the path of a model, after checking its files against its card.
+
+    name: as in :func:`find`.
+
+    Raises ValueError if there is no such model, or a file differs from its card.
+
+    >>> locate("shakespeare").is_dir()
+    True
+    """
     return find(name).check().path
 
 
 def translator(language: str) -> Entry:
-    """Return the model that translates from a language; of several, the one with the highest BLEU on its card."""
+    """Return the model that translates from a language; of several, the one with the highest BLEU on its card.
+
+    language: two letters, such as "zh" or "de".
+
+    Raises ValueError if there is none, with the languages there are.
+
+    >>> translator("zh").card.languages
+    ('zh', 'en')
+    """
     known = entries()
     translators = [e for e in known if e.card is not None and e.card.task == "translation" and e.card.languages[:1] == (language,)]
     if not translators:

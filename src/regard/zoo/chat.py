@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..files import read_json
+from ..files import MAX_JSON_BYTES, read_json, read_text
 
 
 def template_in(folder: Path) -> tuple[str | None, dict[str, str]]:
     """Return the chat template of a Hugging Face folder (None if it has none) and its special tokens by name, such as "bos_token"."""
     file, settings_file = folder / "chat_template.jinja", folder / "tokenizer_config.json"
     settings = read_json(settings_file) if settings_file.is_file() else {}
-    names = {name: value["content"] if isinstance(value, dict) else value for name, value in settings.items() if name.endswith("_token")}
+    tokens = {name: value for name, value in settings.items() if name.endswith("_token")}
+    names = {name: value.get("content") if isinstance(value, dict) else value for name, value in tokens.items()}
     special = {name: value for name, value in names.items() if isinstance(value, str)}
     if file.is_file():
-        return file.read_text(encoding="utf-8"), special
+        return read_text(file, MAX_JSON_BYTES), special
     template = settings.get("chat_template")
     if isinstance(template, list):  # several templates with names
-        template = next((item["template"] for item in template if item.get("name") == "default"), None)
+        template = next((item.get("template") for item in template if isinstance(item, dict) and item.get("name") == "default"), None)
     return template if isinstance(template, str) else None, special
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import subprocess
@@ -69,9 +70,11 @@ def add(what: str | Path, *, name: str | None = None, tell: Callable[[str], None
     source = None if package else find(what)
     if source is not None and source.origin != "given":
         raise ValueError(f"{source.name} is already installed ({source.origin}, {source.folder})")
-    new_name = name or (str(what) if package else source.name if source else "")
-    if not _NAME.fullmatch(new_name):
-        raise ValueError(f"{new_name!r} is not a valid name; use letters, digits, dots, dashes and underscores: --name NAME")
+    new_name = name if name is not None else (str(what) if package else source.name if source else "")
+    if not _NAME.fullmatch(new_name) or len(new_name) > 100:
+        raise ValueError(
+            f"{new_name[:100]!r} is not a valid name; use at most 100 letters, digits, dots, dashes and underscores: --name NAME"
+        )
     if new_name in {entry.name for entry in entries()}:
         raise ValueError(f"there already is a model {new_name!r}; remove it first, or choose another name with --name")
     home().mkdir(parents=True, exist_ok=True)
@@ -148,7 +151,7 @@ def _copy(name: str, path: Path, draft: Path, tell: Callable[[str], None]) -> Ca
     needed = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file() and f.name.endswith(KEPT))
     size, free = sum(file.stat().st_size for file in needed), shutil.disk_usage(home()).free
     if size > free:
-        raise ValueError(f"{path} needs {size / 1e6:,.0f} MB, but {home()} has {free / 1e6:,.0f} MB left; nothing was added")
+        raise OSError(errno.ENOSPC, f"{path} needs {size / 1e6:,.0f} MB, but {home()} has {free / 1e6:,.0f} MB left; nothing was added")
     tell(f"copying {size / 1e6:,.0f} MB")
     draft.mkdir()
     for file in needed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..files import read_json
+from ..text.vocabulary import read_tokenizer
 from ..training.opened import TextGenerator
 from .chat import render, template_in
 
@@ -63,9 +64,7 @@ class Published(TextGenerator):
         config = read_json(path / "config.json")
         kind = Bert if (config.get("model_type") == "bert" or config.get("regard") == "Bert") else Gpt
         model = kind.from_folder(path, device=device)
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        tokenizer = read_tokenizer(path / "tokenizer.json")
         tokenizer.no_padding()
         tokenizer.no_truncation()
         stops = config.get("eos_token_id")
@@ -83,7 +82,10 @@ class Published(TextGenerator):
         return str(self.tokenizer.decode(self.extend(ids, max_new=max_new, **options), skip_special_tokens=True)).strip()
 
     def encode(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer.encode(text).ids
+        try:
+            ids: list[int] = self.tokenizer.encode(text).ids
+        except Exception as error:  # tokenizers raises nothing more specific
+            raise ValueError(f"the model's tokenizer cannot read {text[:40]!r} ({error})") from error
         return ids
 
     def token_texts(self, ids: Sequence[int]) -> list[str]:

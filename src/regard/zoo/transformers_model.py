@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..files import read_json
+from ..limits import check_counts
 from ..training.opened import OpenedModel, TokenRows
 
 
@@ -27,17 +29,18 @@ class TransformersModel(OpenedModel):
             import transformers
         except ImportError as error:
             raise ValueError(f"{path} needs the transformers package: pip install transformers") from error
-        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
-        names = config.architectures or ()
-        kind = next((getattr(transformers, name) for name in names if hasattr(transformers, name)), transformers.AutoModel)
+        check_counts(read_json(path / "config.json"))
+        with _one_line_errors(path):
+            config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+        kind = _model_class(transformers, config)
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # of a damaged tokenizer: almost any
             raise ValueError(
                 f"{path} has no tokenizer, so it cannot process a text; for images or sound use `with regard.watch(model)` in Python"
             ) from error
-        with _no_progress_bar(transformers.utils.logging):
-            model = kind.from_pretrained(path, local_files_only=True).to(device).eval()
+        with _no_progress_bar(transformers.utils.logging), _one_line_errors(path):
+            model = kind.from_pretrained(path, local_files_only=True, use_safetensors=True).to(device).eval()
         return cls(model, tokenizer, config)
 
     def inputs(self, text: str, *, target: str | None = None) -> dict[str, Tensor]:
@@ -66,6 +69,23 @@ class TransformersModel(OpenedModel):
 
     def length(self, inputs: dict[str, Tensor]) -> int:
         return int(inputs["input_ids"].shape[1])
+
+
+def _model_class(transformers: Any, config: Any) -> Any:
+    """The class of transformers that the config names, AutoModel if it names none."""
+    named = [getattr(transformers, name, None) for name in config.architectures or () if isinstance(name, str)]
+    return next((kind for kind in named if isinstance(kind, type) and issubclass(kind, nn.Module)), transformers.AutoModel)
+
+
+@contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Make whatever transformers raises for a damaged folder a ValueError that names it."""
+    try:
+        yield
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} cannot be opened by transformers ({type(error).__name__}: {str(error)[:400]})") from error
 
 
 @contextmanager

@@ -53,8 +53,8 @@ def test_training_is_three_forwards_and_the_streamed_scores_once_more() -> None:
     step = Step(batch=1, new=3, context=3, logits=3)
     forward, train = flops(tiny, step), training_flops(tiny, step)
     assert train["mlp"].value == 3 * forward["mlp"].value
-    assert train["scores, again"].value == forward["scores"].value
-    assert "scores, again" not in training_flops(tiny, step, "dense")
+    assert train["scores, recomputed"].value == forward["scores"].value
+    assert "scores, recomputed" not in training_flops(tiny, step, "dense")
     assert train["query"].formula.startswith("6 · ")
 
 

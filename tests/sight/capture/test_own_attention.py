@@ -138,6 +138,69 @@ def test_sigmoid_attention_need_not_sum_to_one() -> None:
             model(x)
 
 
+class ReAttention(Own):
+    """Weights mixed across heads by a matrix, then normalised, as in DeepViT; without a norm as in CaiT."""
+
+    def __init__(self, norm: bool) -> None:
+        super().__init__(self.mix)
+        self.heads, self.norm = nn.Parameter(torch.randn(2, 2)), nn.LayerNorm(2) if norm else nn.Identity()
+
+    def mix(self, scores: Tensor) -> Tensor:
+        p = torch.einsum("bhij,hg->bgij", scores.softmax(-1), self.heads)
+        return self.norm(p.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_weights_mixed_across_heads(norm: bool) -> None:
+    model, x = ReAttention(norm), torch.randn(2, 5, 16)
+    with watch(model) as seen:
+        model(x)
+    assert (len(seen), seen.missed) == (1, ())
+    assert seen[0].proof.holds
+    assert torch.allclose(seen[0].weights(), model.last, atol=1e-6)
+
+
+def test_hard_weights_with_a_straight_through_gradient() -> None:
+    """As GroupViT assigns tokens to groups: one group for each token, then divided by how many a group has."""
+
+    def assign(s: Tensor) -> Tensor:
+        soft = s.softmax(-2)
+        hard = torch.zeros_like(s).scatter_(-2, soft.max(-2, keepdim=True)[1], 1.0)
+        p = hard - soft.detach() + soft
+        return p / (p.sum(-1, keepdim=True) + 1)
+
+    model, x = Own(assign), torch.randn(2, 5, 16)
+    with watch(model) as seen:
+        model(x)
+    assert (len(seen), seen.missed) == (1, ())
+    assert torch.allclose(seen[0].weights(), model.last, atol=1e-6)
+
+
+class CrossAttention(nn.Module):
+    """An adapter that attends to something only if there is something."""
+
+    def forward(self, *, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        return x if memory is None else F.scaled_dot_product_attention(x, memory, memory)
+
+
+def test_attention_that_had_nothing_to_do_is_not_missed() -> None:
+    class Adapted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.adapter = CrossAttention()
+
+        def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+            return self.adapter(x=x, memory=memory)
+
+    x = torch.randn(2, 5, 4)
+    with watch(model := Adapted()) as seen:
+        model(x)
+    assert (len(seen), seen.missed) == (0, ())
+    with watch(model) as seen:
+        model(x, x)
+    assert (len(seen), seen.missed) == (1, ())
+
+
 class LinearAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.relu() @ (x.relu().mT @ x)
@@ -178,6 +241,32 @@ def test_pooling_is_attention_and_routing_is_not(kind: type[nn.Module], count: i
     if count:
         assert seen[0].shape == (2, 1, 1, 5)
         assert torch.allclose(seen[0].readings["received"].sum(-1), torch.ones(2, 1))
+
+
+class Indexer(nn.Module):
+    """Chooses which keys an attention may see, as DeepSeek's does: relu of products, summed over heads by weights of the query."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = x.unflatten(-1, (2, 8))
+        scores = (q @ x[..., :8].mT.unsqueeze(1)).relu()  # (B, L, h, S)
+        return (x[..., None, :2] @ scores).squeeze(-2).topk(3, -1).indices
+
+
+class IndexedAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.indexer = Indexer()
+
+    def forward(self, x: Tensor) -> Tensor:
+        visible = torch.zeros(*x.shape[:2], x.shape[1], dtype=torch.bool).scatter_(-1, self.indexer(x), True)
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=visible)
+
+
+def test_an_indexer_is_no_attention() -> None:
+    with watch(model := nn.Sequential(IndexedAttention())) as seen:
+        model(torch.randn(2, 5, 16))
+    assert ([s.name for s in seen], seen.missed) == (["0"], ())
+    assert seen[0].weights().count_nonzero() == 2 * 5 * 3
 
 
 def test_dropout_leaves_the_weights_before_it() -> None:

@@ -63,12 +63,84 @@ def test_weights_are_at_their_positions(name: str) -> None:
             assert bool((recorded.weights()[..., distance <= reach] > 0).all())
 
 
+VALUES = {"longformer": "self.value", "big_bird": "self.value", "longt5": "SelfAttention.v", "pegasus_x": "self_attn.v_proj",
+          "reformer": "self_attention.value"}  # fmt: skip
+
+
+def parameters_of(model: Any, ending: str) -> list[torch.nn.Parameter]:
+    """Return the parameters of the first module whose name ends so."""
+    return list(next(module for name, module in model.named_modules() if name.endswith(ending)).parameters())
+
+
+@pytest.mark.parametrize("name", VALUES)
 @torch.no_grad()
-def test_changing_attention_in_blocks_is_refused() -> None:
-    with change(model := build("longformer").eval()) as c:
-        c.layer(0).mute()
-        with pytest.raises(NotImplementedError, match="blocks"):
-            model(torch.randint(3, 97, (1, 48)))
+def test_muting_a_head_is_zeroing_its_values(name: str) -> None:
+    model, ids = build(name).eval(), torch.randint(3, 97, (2, 48), generator=torch.Generator().manual_seed(1))
+    plain = model(ids)[0]
+    with change(model) as c:
+        c.layer(0).head(1).mute()
+        muted = model(ids)[0]
+        c.clear()
+        assert torch.equal(model(ids)[0], plain)
+        for layer in (0, 1):
+            c.layer(layer).temperature(1.0)
+        assert torch.allclose(model(ids)[0], plain, atol=1e-4)
+    for parameter in parameters_of(model, VALUES[name]):
+        parameter[8:16] = 0
+    expected = model(ids)[0]
+    assert not torch.allclose(expected, plain, atol=1e-2)
+    assert torch.allclose(muted, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["longformer", "longformer, global tokens", "pegasus_x"])
+@torch.no_grad()
+def test_a_temperature_is_a_smaller_query(name: str) -> None:
+    model, ids = build(name.partition(",")[0]).eval(), torch.randint(3, 97, (2, 48), generator=torch.Generator().manual_seed(1))
+    options = {}
+    if "global" in name:
+        options["global_attention_mask"] = torch.zeros(2, 48, dtype=torch.int64)
+        options["global_attention_mask"][:, 0] = 1
+    plain = model(ids, **options)[0]
+    with change(model) as c, watch(model) as seen:
+        c.layer(0).temperature(2.0)
+        warm = model(ids, **options)[0]
+    for ending in ("self.query", "self.query_global") if "longformer" in name else ("self_attn.q_proj",):
+        for parameter in parameters_of(model, ending):
+            parameter /= 2
+    with watch(model) as expected:
+        assert torch.allclose(model(ids, **options)[0], warm, atol=1e-4)
+    assert not torch.allclose(warm, plain, atol=1e-2)
+    assert torch.allclose(seen[0].weights(), expected[0].weights(), atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_window_is_a_narrower_longformer() -> None:
+    model, ids = build("longformer").eval(), torch.randint(3, 97, (2, 48))
+    expected = model(ids)[0]  # sees two tokens on either side
+    for layer in model.encoder.layer:
+        layer.attention.self.one_sided_attn_window_size = 4
+    model.config.attention_window = [8, 8]
+    assert not torch.allclose(model(ids)[0], expected, atol=1e-2)
+    with change(model) as c:
+        c.layer(0).window(2)
+        c.layer(1).window(2)
+        assert torch.allclose(model(ids)[0], expected, atol=1e-4)
+
+
+def test_gradients_of_changed_attention_in_blocks() -> None:
+    model, ids = build("longformer").eval(), torch.randint(3, 97, (1, 48))
+    with change(model) as c:
+        c.layer(0).temperature(2.0)
+        model(ids)[0].square().mean().backward()
+    value, query = (parameters_of(model, f"self.{part}")[0] for part in ("value", "query"))
+    changed = value.grad.clone(), query.grad.clone()
+    model.zero_grad()
+    with torch.no_grad():
+        for parameter in parameters_of(model, "self.query"):
+            parameter /= 2
+    model(ids)[0].square().mean().backward()
+    assert torch.allclose(changed[0], value.grad, rtol=1e-3, atol=1e-5)
+    assert torch.allclose(changed[1], query.grad / 2, rtol=1e-3, atol=1e-5)
 
 
 @torch.no_grad()

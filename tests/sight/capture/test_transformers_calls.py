@@ -385,3 +385,22 @@ def test_gradients_flow_through_a_watched_model() -> None:
         model(**inputs).logits.sum().backward()
     for name, parameter in model.named_parameters():
         same(parameter.grad, plain[name], bound=1e-4)
+
+
+@torch.no_grad()
+def test_modules_that_are_not_causal_with_a_causal_mask() -> None:
+    """transformers' SDPA gets no mask where the module's is_causal can replace it, so that ColPali attends in both directions."""
+    model, ids = seeded(llama).eval(), torch.randint(3, 97, (2, 9))
+    causal_output = model(ids)[0]
+    for layer in model.model.layers:
+        layer.self_attn.is_causal = False
+    plain = model(ids)[0]
+    assert not torch.allclose(plain, causal_output, atol=1e-3)
+    for kernel in ("auto", "own"):
+        with watch(model, kernel=kernel) as seen:
+            same(model(ids)[0], plain)
+        assert [recorded.kind for recorded in seen] == ["self"] * len(seen)
+    model.set_attn_implementation("eager")  # which reads its mask
+    with watch(model) as seen:
+        same(model(ids)[0], causal_output)
+    assert [recorded.kind for recorded in seen] == ["causal"] * len(seen)

@@ -75,7 +75,7 @@ def test_the_pattern_is_the_weights_in_both_forms() -> None:
         np.testing.assert_allclose(np.ma.getdata(image.get_array()), expected, atol=1e-6)
         assert bool(np.ma.getmaskarray(image.get_array())[0 if form == "row" else -1, -1 if form == "row" else 0])
         names = [tick.get_text() for tick in axes.get_yticklabels()]
-        assert names == ["s", *(word[1:] for word in WORDS[1:])]
+        assert names == ["‹s›", *(word[1:] for word in WORDS[1:])]
         r, g, b, _ = image.cmap(image.norm(1.0))
         assert hexadecimal((round(255 * r), round(255 * g), round(255 * b))) == hexadecimal(blue(1, dark=False))
 
@@ -121,7 +121,7 @@ def test_cross_attention_has_its_own_words_on_each_side() -> None:
     seen = translated()
     layer = next(one.layer for one in seen if one.kind == "cross")
     axes = figures.pattern(seen, layer, 0).axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["s", "I", "love"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["‹s›", "I", "love"]
     assert [t.get_text() for t in axes.get_xticklabels()] == ["我", "爱", "中", "国"]
 
 

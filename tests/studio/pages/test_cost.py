@@ -55,6 +55,11 @@ def test_a_preset_is_a_name(studio: Any, preset: str) -> None:
         {"model_type": "unheard-of"},
         {"model_type": "gpt2", "n_layer": "many"},
         {"model_type": "gpt2", "n_layer": 10**9},
+        {"model_type": "gpt2", "n_layer": 1e9},
+        {"model_type": "x", "text_config": {"model_type": "llama", "num_hidden_layers": 10**9}},
+        {"text_config": {"text_config": {"model_type": "llama", "num_hidden_layers": 10**9}}},
+        {"layers": 10**9, "width": 8, "heads": 1, "vocabulary": 9},
+        {"regard": "Gpt", "config": {"vocabulary": 9, "layers": 10**9}},
         {"model_type": "gpt2", "n_embd": 10**15},
         {"model_type": ["gpt2"]},
         {"model_type": "gpt2", "n_head": 0},
@@ -79,7 +84,11 @@ def test_parameters_and_bytes_are_of_the_same_count(studio: Any, counting: str) 
 
 def test_formulas_are_whole_and_without_phrases(studio: Any) -> None:
     for preset in ("gpt3", "gemma-2-9b", "deepseek-v3", "t5-base"):
-        text = json.dumps(studio.post("/api/cost/plan", json={"preset": preset}).json()["plan"], ensure_ascii=False)
+        costs = studio.post("/api/cost/plan", json={"preset": preset}).json()["plan"]
+        for parts in (costs["parameters"], *(step["needed"] for step in costs["steps"].values()), *costs["memory"].values()):
+            for symbol in re.findall(r"[a-z_]{2,}", " ".join(part["formula"] for part in parts.values())):
+                assert symbol.count("_") < 2 or symbol == "layers_of_", symbol  # "full_attention_layers" is a phrase too
+        text = json.dumps(costs, ensure_ascii=False)
         assert "…" not in text
         for formula in re.findall(r'"formula": "([^"]*)"', text):
             assert not re.search(r"[A-Za-z]{2,} [A-Za-z]{2,}", formula), formula  # two words in a row are a phrase

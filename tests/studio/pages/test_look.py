@@ -96,6 +96,28 @@ def test_a_word_in_two_sentences_begins_alike_and_moves_apart(studio: Any, folde
     assert studio.post("/api/look/meanings", json={**request, "word": "cat"}).status_code == 422
 
 
+def test_senses_are_compared_with_the_same_sense_as_control(state: Any, chinese: dict[str, Path]) -> None:
+    sentences = ["我打车。", "他打车。", "我打人。", "他打人。"]
+    told = meanings(state, "zh-en-transformer", "打", sentences, senses=[0, 0, 1, 1])
+    control = told["control"]
+    assert (control["within_pairs"], control["between_pairs"]) == (2, 4)
+    for layer, row in enumerate(control["layers"]):
+        cosine = told["cosine"][layer]
+        assert row["within"] == pytest.approx((cosine[0][1] + cosine[2][3]) / 2, abs=2e-5)
+        assert row["between"] == pytest.approx((cosine[0][2] + cosine[0][3] + cosine[1][2] + cosine[1][3]) / 4, abs=2e-5)
+        assert 0 < row["chance"] <= 1
+    assert meanings(state, "zh-en-transformer", "打", sentences)["control"] is None
+    alone = meanings(state, "zh-en-transformer", "打", sentences[:3], senses=[0, 0, 1])["control"]
+    assert "expected two or more" in alone["refused"]
+
+
+def test_a_sense_for_each_sentence(studio: Any) -> None:
+    request = {"model": "letters", "word": "fox", "sentences": ["a fox", "the lazy fox"], "senses": [0]}
+    answer = studio.post("/api/look/meanings", json=request)
+    assert answer.status_code == 422
+    assert "1 senses for 2 sentences" in answer.json()["message"]
+
+
 def test_a_translator_reads_a_word_with_its_encoder(state: Any, chinese: dict[str, Path]) -> None:
     sentences = ["我打车。", "他打鱼和苹果。", "你爱打。"]
     result = meanings(state, "zh-en-transformer", "打", sentences)

@@ -19,7 +19,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
-OPTIONS = {"model": "bahdanau", "score": "additive", "heads": 1, "positions": "sinusoidal", "steps": 20, "pairs": None}
+OPTIONS = {"model": "bahdanau", "score": "additive", "heads": 1, "positions": "sinusoidal", "mask": "causal", "steps": 20, "pairs": None}
 
 
 def test_the_tasks_are_what_they_say() -> None:
@@ -98,6 +98,15 @@ def test_a_run_is_stopped_resumed_watched_and_opened(started: Any, studio: Any, 
     assert run in [model["name"] for model in studio.get("/api/models").json()["models"]]
     translated = studio.post("/api/translate", json={"models": [run], "text": "a b c d"}).json()
     assert translated["translations"][0]["candidates"][0]["payload"] is not None
+
+
+def test_without_a_mask_the_loss_falls_and_no_answer_is_right(started: Any) -> None:
+    switches = {"model": "transformer", "heads": 2, "steps": 160}
+    run = started("start", task="reverse", mask="none", **switches)["run"]
+    state = wait_for(started, run, lambda state: state["finished"] and not state["running"])
+    assert state["model"]["causal"] is False
+    assert state["scores"][-1]["loss"] < 1 < state["scores"][0]["loss"]  # it reads the answer
+    assert state["scores"][-1]["exact"] == 0  # and cannot write it
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def training_flops(a: Architecture, step: Step, kernel: Kernel = "needed", *, ch
     """
     work = {part: 3 * count for part, count in flops(a, step, kernel).items()}
     if kernel == "needed":
-        work["scores, again"] = attention_flops(a, step, kernel)["scores"]
+        work["scores, recomputed"] = attention_flops(a, step, kernel)["scores"]
     if checkpointing:
         work["checkpointing"] = _recomputed_layers(a, step, kernel)
     return work

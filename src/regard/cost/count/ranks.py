@@ -230,7 +230,7 @@ def _memory(run: _Run) -> Parts:
     if run.train:
         parts |= {f"activations {name}": part for name, part in training_activations(a, work, "streamed").items()}
     else:
-        parts |= {"key-value cache": summed(cache_bytes(a, work))} if a.causal else {}
+        parts |= {"key-value cache": total(cache_bytes(a, work).values())} if a.causal else {}
         parts["activations"] = inference_activations(a, work, "streamed")
     if run.ranks > 1:
         parts["blocks in transit"] = 2 * run.block * run.size + (4 * run.block * 4 if run.train else Quantity())

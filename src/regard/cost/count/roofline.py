@@ -18,7 +18,15 @@ from regard.models.published.architecture import Architecture
 
 @dataclass(frozen=True)
 class Machine:
-    """Peak rates of a machine: FLOP/s (a multiply-add counts as 2) and bytes read or written per second."""
+    """Peak rates of a machine: FLOP/s (a multiply-add counts as 2) and bytes read or written per second.
+
+    name: what reports call it.
+    flops, bandwidth: the two rates.
+    threads: how many were used; 0: the rates were given, not measured.
+
+    >>> Machine("a laptop", flops=2e11, bandwidth=4e10).threads
+    0
+    """
 
     name: str
     flops: float

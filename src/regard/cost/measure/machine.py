@@ -31,7 +31,14 @@ def best_time(run: Callable[[], object], budget: float) -> float:
 def this_machine(dtype: str = "fp32", seconds: float = 0.6, threads: int = 0) -> Machine:
     """Measure FLOP/s of matrix products and bytes/s of copying 192 MB; cached per dtype and thread count.
 
-    seconds: about how long each of the two may take. threads: what the result reports; 0 for as many as torch uses.
+    dtype: of the matrix products: "fp64", "fp32", "bf16" or "fp16".
+    seconds: about how long each of the two may take.
+    threads: what the result reports; 0 for as many as torch uses.
+
+    Returns a :class:`Machine`.
+
+    >>> this_machine(seconds=0.01).flops > 0
+    True
     """
     kinds = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     kind = kinds.get(dtype, torch.float32)

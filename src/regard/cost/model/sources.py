@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def find(source: str | Path) -> tuple[Architecture, StoredWeights | None]:
     name = str(source).lower().replace("_", "-")
     if name in PRESETS or name in ALIASES:
         return preset(str(source)), None
-    if not path.exists():
+    if not os.path.exists(path):
         if path.suffix in (".json", ".safetensors", ".gguf") or len(path.parts) > 1:
             raise ConfigError(f"{source} does not exist")
         hint = nearest(name, [*PRESETS, *ALIASES]) or "; give a preset's name (`regard plan list`) or a path"

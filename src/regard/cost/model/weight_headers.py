@@ -118,7 +118,10 @@ def _safetensors(path: Path) -> tuple[StoredTensor, ...]:
             length = int.from_bytes(file.read(8), "little")
             if length > _MAX_HEADER_BYTES:
                 raise ConfigError(f"{path.name} is not a safetensors file: its header would be {length:,} bytes long")
-            header = as_object(file.read(length), path.name)
+            text = file.read(length)
+            if len(text) < length:
+                raise ConfigError(f"{path.name} is incomplete: it ends within its header")
+            header = as_object(text, path.name)
         tensors = []
         for name, description in header.items():
             if name != "__metadata__":

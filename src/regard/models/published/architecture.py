@@ -25,6 +25,8 @@ class ConfigError(ValueError):
 class Architecture:
     """The sizes and options of a transformer that its costs depend on. The defaults describe a plain decoder.
 
+    Raises ConfigError for sizes that do not fit together.
+
     >>> tiny = Architecture("tiny", layers=2, width=8, heads=2, vocabulary=11)
     >>> tiny.head_dim, tiny.kv_heads, tiny.mlp_width, tiny.windows
     (4, 2, 32, (None, None))
@@ -34,54 +36,54 @@ class Architecture:
     regard.models.published.architecture.ConfigError: width 9 does not divide into 2 heads; give head_dim
     """
 
-    name: str
+    name: str  # what tables call it
     layers: int  # of the decoder, if there is an encoder too
-    width: int
-    heads: int
-    vocabulary: int
+    width: int  # d_model
+    heads: int  # query heads
+    vocabulary: int  # tokens
 
-    family: str = "plain"
+    family: str = "plain"  # the model_type of its config
     kv_heads: int = 0  # 0: as many as heads
     head_dim: int = 0  # of queries and keys; 0: width / heads
     value_dim: int = 0  # of values; 0: head_dim
     mlp_width: int = 0  # 0: 4 · width
     gated: bool = False  # two up-projections, multiplied (SwiGLU)
-    activation: str = "gelu"
-    biases: frozenset[str] = frozenset()
+    activation: str = "gelu"  # of the MLP
+    biases: frozenset[str] = frozenset()  # which linear layers have one
 
     norm: Literal["layer", "gain", "none"] = "layer"  # LayerNorm · RMSNorm (gain only) · without parameters
     norms: int = 2  # per layer
     # Before a sublayer (pre-norm) · after the residual sum (post-norm) · on a sublayer's output · before it and on its output.
     norm_place: Literal["before", "after", "branch", "both"] = "before"
-    final_norm: bool = True
-    embedding_norm: bool = False
+    final_norm: bool = True  # after the last layer
+    embedding_norm: bool = False  # after the embedding
     query_key_norm: Literal["none", "head", "width"] = "none"  # one gain of head_dim for all heads · one of heads · head_dim
 
-    position: Literal["learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "learned"
+    position: Literal["learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "learned"  # how positions enter
     positions: int = 0  # rows of a learned table
     relative_buckets: int = 0  # rows of the learned bias table (a column per head); one table per stack
-    token_types: int = 0
+    token_types: int = 0  # rows of the segment embedding
     embedding_width: int = 0  # 0: width
     # A projection between the two widths: before the layers, or (OPT) before and after them.
     embedding_projection: Literal["none", "in", "both"] = "none"
     tied: bool = True  # the output projection shares the embedding's weights
-    head: Literal["language", "masked", "none"] = "language"
-    pooler: bool = False
-    causal: bool = True
+    head: Literal["language", "masked", "none"] = "language"  # what is computed of the last layer
+    pooler: bool = False  # BERT's layer on the first token
+    causal: bool = True  # whether a token sees only those before it
 
     shared_layers: int = 0  # number of layers with weights of their own, which the others share (ALBERT); 0: all
     windows: tuple[int | None, ...] = ()  # per layer: the sliding window, the token itself included, or None; (): no windows
     sinks: bool = False  # a learned logit per head in the softmax denominator
 
-    experts: int = 0
-    active_experts: int = 0
-    expert_width: int = 0
+    experts: int = 0  # per layer; 0: a plain MLP
+    active_experts: int = 0  # that one token uses
+    expert_width: int = 0  # MLP width of one
     shared_width: int = 0  # width of the MLP every token passes in addition to its experts
-    shared_gate: bool = False
+    shared_gate: bool = False  # whether a learned gate scales that MLP
     dense_layers: int = 0  # layers with a plain MLP in a mixture of experts
 
     kv_rank: int = 0  # latent attention: width of the vector keys and values are computed from
-    query_rank: int = 0
+    query_rank: int = 0  # the same for queries; 0: a plain projection
     rope_dim: int = 0  # the part of head_dim with rotary positions; shared by all heads
 
     encoder_layers: int = 0  # if > 0, every decoder layer has cross-attention
@@ -161,6 +163,9 @@ class Architecture:
     @classmethod
     def of(cls, config: object, name: str = "model") -> Architecture:
         """Build it from a mapping or object with these field names; fields it does not have keep their defaults.
+
+        config: the mapping or object.
+        name: what tables call it.
 
         >>> Architecture.of({"layers": 2, "width": 8, "heads": 2, "vocabulary": 11}).layers
         2

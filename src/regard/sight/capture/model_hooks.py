@@ -119,7 +119,7 @@ class ModelHooks:
                 continue
             before = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             stack.callback(before.remove)
-            after = module.register_forward_hook(self._leave, always_call=True)
+            after = module.register_forward_hook(self._leave, with_kwargs=True, always_call=True)
             stack.callback(after.remove)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -139,21 +139,25 @@ class ModelHooks:
         if thread.positions is None and type(module).__name__ in SPARSE_MODULES:
             thread.positions = Positions.of(self.running, args, kwargs)
 
-    def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Return the module's new output if its attention was changed after it ran; None: it keeps its own."""
         if threading.get_ident() != self._thread or module not in self.running:
-            return
+            return None
         while self.running[-1] is not module:  # modules that an error left
             self.running.pop()
             self.batch_sizes.pop()
             self._found_before.pop()
-        name = type(module).__name__
+        name, changed = type(module).__name__, None
         if thread.positions is not None and name in SPARSE_MODULES:
             positions, thread.positions = thread.positions, None
-            positions.finish()
+            changed = positions.finish()
         if self._found_before.pop() == self._found and _NAMED_ATTENTION.search(name) and not _NOT_OVER_TOKENS.search(name):
-            self.report_missed(_shape(args), _NO_WEIGHTS)
+            inputs = (*args, *kwargs.values())
+            if not any(output is x for x in inputs):  # an adapter that had nothing to attend to returns its input
+                self.report_missed(_shape(inputs), _NO_WEIGHTS)
         self.running.pop()
         self.batch_sizes.pop()
+        return changed
 
     def _report_script(self, name: str, module: torch.jit.ScriptModule) -> None:
         """Add a TorchScript module to `missed` if its code holds attention and no module around it is one: nothing in it can be seen."""

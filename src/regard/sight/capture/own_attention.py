@@ -8,6 +8,7 @@ Axes: B batch, h heads, L queries, S keys, dv value width.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ _OTHER_NAME = re.compile(r"router|gate$|gating|expert|moe|channelatt|spatialatt"
 _HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_head", "h", "n_attention_heads")
 _NEVER = -900.0  # a score this far below the largest of its row has weight 0 in any precision: it is masked
 _LOWEST = -1e30  # a row whose largest score is as low has lost its scores to rounding, and all its weights are the same
+_ROUNDING = 1e-6  # below zero, of weights that a model made as a difference
 _SUM_ERROR = 1e-2  # of a row of weights that a model normalised itself, in half precision
 
 
@@ -45,6 +47,10 @@ def product(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Te
             replaced = _weights_times_values(factors, weights_left, trail, result)
             if replaced is not None:
                 return replaced
+            other = factors.right if weights_left else factors.left
+            if result.numel() == factor.numel() and not is_activation(other):  # heads mixed by a matrix: talking heads, re-attention
+                set_trail(result, dataclasses.replace(trail, values_changed=True, function=name, product=None))
+                return result
     if is_activation(factors.left) and is_activation(factors.right):
         thread.trails = True
         made = Product(factors)
@@ -137,8 +143,7 @@ def _weights_times_values(factors: Contraction, weights_left: bool, trail: Trail
     if softmaxed and not (trail.picked or trail.dropout or trail.values_changed or is_normalised(p)):
         return None  # a softmax along another axis than the one that is summed
     if thread.positions is not None:
-        thread.positions.add(arrangement, p, result)
-        return result
+        return thread.positions.add(arrangement, arrangement.of_weights(arrangement.weights), result)
     with describing():
         moved = trail.moved_scores()
     return _capture(arrangement, p, moved, trail, result)
@@ -153,7 +158,7 @@ def is_normalised(p: Tensor) -> bool:
         return True
     mass = p.sum(-1, dtype=torch.float32)
     one, none = (mass - 1).abs() <= _SUM_ERROR, mass == 0
-    return bool((one | none | mass.isnan()).all()) and bool((p >= 0).all() or mass.isnan().any())
+    return bool((one | none | mass.isnan()).all()) and bool((p >= -_ROUNDING).all() or mass.isnan().any())
 
 
 def _capture(arrangement: Arrangement, p: Tensor, moved: Tensor | None, trail: Trail, result: Tensor) -> Tensor:
@@ -212,7 +217,7 @@ def request_of_weights(p: Tensor, value: Tensor, normalised: bool) -> Request:
     if not normalised:
         return _bias_request(p.float() if p.dtype != torch.float64 else p, None, value, GivenWeights())
     hidden = p == 0
-    logs = p.to(torch.float32 if p.dtype != torch.float64 else p.dtype).log().masked_fill(hidden, 0.0)
+    logs = p.to(torch.float32 if p.dtype != torch.float64 else p.dtype).masked_fill(hidden, 1.0).log()
     return _bias_request(logs, ~hidden if bool(hidden.any()) else None, value)
 
 

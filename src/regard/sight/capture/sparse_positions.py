@@ -5,12 +5,16 @@ carries the number of its token (and head) through those operations, and every s
 the product with the values each weight says where it belongs. Keys made from several tokens (the global blocks of LongT5, the global
 tokens of Pegasus-X) come after the tokens.
 
+A change of such an attention acts on the weights at their true positions. The module then runs a second time, in which its rows take the
+changed output wherever it multiplies weights and values.
+
 Axes: B batch, h heads, L queries, S keys, dv value width.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +23,7 @@ from torch import Tensor, nn
 from ...kernels.kernel import Result
 from .captured import CapturedAttention, Execution, OwnWeights
 from .contractions import Arrangement, Contraction, contraction
-from .interception import dispatch, thread
+from .interception import dispatch, handling, thread
 from .trails import MOVES, PICKS, is_readable
 
 SPARSE_MODULES = {
@@ -37,19 +41,22 @@ _TOKENS = 1 << 24  # a vector's number is (batch · _TOKENS + token) · heads + 
 class Positions:
     """The numbers of tokens, while one sparse attention module runs, and the weights found so far."""
 
-    def __init__(self, hidden: Tensor, heads: int, before: int = 0) -> None:
-        """before: how many vectors of padding the layer put before the tokens, and after them."""
+    def __init__(self, hidden: Tensor, heads: int, before: int = 0, run: Callable[[], Any] = lambda: None) -> None:
+        """before: how many vectors of padding the layer put before the tokens, and after them. run: calls the module's forward again."""
         B, N = hidden.shape[:2]
         self.heads, self.batch, self.tokens = heads, B, N - 2 * before
         self.device = hidden.device
         token = self._range(N).view(1, N, 1) - before
         number = (self._range(B).view(B, 1, 1) * _TOKENS + token).masked_fill((token < 0) | (token >= self.tokens), -1)
-        self._input = hidden
-        setattr(hidden, _IDS, (number.expand(hidden.shape),))
+        self._input, self._run = hidden, run
+        self._random_state = torch.get_rng_state()
+        self._numbers = (number.expand(hidden.shape),)
+        setattr(hidden, _IDS, self._numbers)
         self.found: list[tuple[Tensor, Tensor, Tensor]] = []  # query numbers, key numbers, weights
         self.rows: list[tuple[Tensor, Tensor]] = []  # query numbers, their part of the output
         self.values: list[tuple[Tensor, Tensor]] = []  # key numbers, values
         self.unknown = False
+        self._substitutes: list[tuple[Tensor, Tensor]] | None = None  # in the second run, for each product: which rows, their output
 
     @staticmethod
     def of(running: list[nn.Module], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Positions | None:
@@ -62,7 +69,15 @@ class Positions:
             return None
         around = running[-2] if len(running) > 1 else module
         staggered = bool(getattr(around, "stagger_blocks_this_layer", False))  # every second layer of Pegasus-X shifts by half a block
-        return Positions(hidden, heads, getattr(around, "block_size", 0) // 2 if staggered else 0)
+        cache = kwargs.get("past_buckets_states")  # of Reformer, which a second run would fill twice
+        lists = {name: list(x) for name, x in vars(cache).items() if isinstance(x, list)} if cache is not None else {}
+
+        def run() -> Any:
+            for name, before in lists.items():
+                setattr(cache, name, before)
+            return module.forward(*args, **kwargs)
+
+        return Positions(hidden, heads, getattr(around, "block_size", 0) // 2 if staggered else 0, run)
 
     def _range(self, count: int) -> Tensor:
         return torch.arange(count, device=self.device)
@@ -147,64 +162,103 @@ class Positions:
 
     # Weights and outputs
 
-    def add(self, arrangement: Arrangement, p: Tensor, result: Tensor) -> None:
-        """Add a product of weights and values."""
+    def add(self, arrangement: Arrangement, p: Tensor, result: Tensor) -> Tensor:
+        """Add a product of weights p (B, h, L, S) and values; returns its result, or in the second run what replaces it."""
         pairs, keys = getattr(arrangement.weights, _IDS, None), getattr(arrangement.values, _IDS, None)
         if pairs is None or len(pairs) != 2 or keys is None:
             self.unknown = True
-            return
+            return result
         query, key = (arrangement.of_weights(x) for x in pairs)
+        row = query.masked_fill(p == 0, -1).amax(-1)  # where the weight is 0 may be anything that the mask has hidden
+        output = arrangement.of_output(result)
+        if self._substitutes is not None:
+            begins, changed = self._substitutes.pop(0)
+            place = self._place(row.clamp(min=0))
+            new = changed[place] * begins[place].unsqueeze(-1)
+            return arrangement.to_output(torch.where((row >= 0).unsqueeze(-1), new.to(output.dtype), output), result)
         known = (query >= 0) & (key >= 0) & (p != 0)
         self.found.append((query[known], key[known], p[known]))
-        row = query.masked_fill(p == 0, -1).amax(-1)  # where the weight is 0 may be anything that the mask has hidden
-        output = arrangement.of_output(result.detach())
         self.rows.append((row[row >= 0], output[row >= 0]))
         number = dataclasses.replace(arrangement, values=keys[0]).of_values()[..., 0]
-        self.values.append((number[number >= 0], arrangement.of_values().detach()[number >= 0]))
+        self.values.append((number[number >= 0], arrangement.of_values()[number >= 0]))
+        return result
 
-    def finish(self) -> None:
-        """Put everything together and pass it to the open blocks as one attention, whose output exists already."""
+    def finish(self) -> Any:
+        """Put everything together and pass it to the open blocks as one attention; returns the module's new output, None if unchanged."""
         delattr(self._input, _IDS)
-        if not self.found:
-            return
+        with handling():
+            substitutes = self._substitutes_after_changes() if self.found else None
+        return None if substitutes is None else self._run_again(substitutes)
+
+    def _substitutes_after_changes(self) -> list[tuple[Tensor, Tensor]] | None:
+        """Pass the attention to the open blocks; returns what the second run needs for each product, None if nothing was changed."""
         size = 1 + max(int(x.max()) // self.heads % _TOKENS for q, k, _ in self.found for x in (q, k) if x.numel())
         if self.unknown or 4 * self.batch * self.heads * size * size > MOST_BYTES:
             for block in thread.blocks:
                 if block.covers(None):
                     reason = "its weights could not be put back to their positions" if self.unknown else "its weights take over 2 GB"
                     block.report_missed((self.batch, self.heads, size, size), f"{reason}; watch a shorter text")
-            return
+            return None
         weights = torch.zeros(self.batch, self.heads, size, size, dtype=self.found[0][2].dtype, device=self.device)
         output = torch.zeros(*weights.shape[:3], self.rows[0][1].shape[-1], dtype=self.rows[0][1].dtype, device=self.device)
         anew = torch.zeros(weights.shape[:3], dtype=torch.bool, device=self.device)
-        for (query, key, p), (number, rows) in zip(self.found, self.rows, strict=True):
-            part = torch.zeros_like(weights).index_put_((*self._place(query), key // self.heads % _TOKENS), p, accumulate=True)
+        value, own_value = torch.zeros_like(output), torch.zeros_like(output)
+        begins = []  # for each product: the rows whose sum it begins
+        for (query, key, p), (number, rows), (key_number, values) in zip(self.found, self.rows, self.values, strict=True):
+            part = torch.zeros_like(weights).index_put((*self._place(query), key // self.heads % _TOKENS), p, accumulate=True)
             again = (part.sum(-1) > _WHOLE) & (weights.sum(-1) > _WHOLE)  # global tokens of Longformer: computed anew, and overwritten
             anew |= again
+            begins.append(again | (weights.sum(-1) == 0))
             weights = weights.masked_fill(again.unsqueeze(-1), 0) + part
-            output = output.masked_fill(again.unsqueeze(-1), 0).index_put_(self._place(number), rows, accumulate=True)
-        value = torch.zeros_like(output)
-        for number, rows in reversed(self.values):  # global tokens of Longformer come last, and have values of their own
-            value[self._place(number)] = rows.to(value.dtype)
-        self._dispatch(weights, value, output, frozenset(anew.nonzero()[:, 2].tolist()))
+            output = output.masked_fill(again.unsqueeze(-1), 0).index_put(self._place(number), rows, accumulate=True)
+            target = own_value if bool(again.any()) else value  # global tokens of Longformer have values of their own
+            target[self._place(key_number)] = values.to(value.dtype)
+        changed = self._dispatch(weights, (value, own_value), output, anew)
+        return None if changed is None else [(rows, changed) for rows in begins]
 
     def _place(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         token = number // self.heads
         return token // _TOKENS, number % self.heads, token % _TOKENS
 
-    def _dispatch(self, weights: Tensor, value: Tensor, output: Tensor, unchecked: frozenset[int]) -> None:
+    def _dispatch(self, weights: Tensor, values: tuple[Tensor, Tensor], output: Tensor, anew: Tensor) -> Tensor | None:
+        """Return the changed output (B, h, L, dv); None if nothing was changed."""
         from .own_attention import is_normalised, request_of_weights
 
-        normalised = is_normalised(weights)
+        value, own_value = values
+        normalised = is_normalised(weights.detach())
         request = request_of_weights(weights, value, normalised)
-        own = OwnWeights(weights, None, "weights, put back from blocks", normalised, False, unchecked)
+        unchecked = frozenset(anew.nonzero()[:, 2].tolist())
+        own = OwnWeights(weights.detach(), None, "weights, put back from blocks", normalised, False, unchecked)
         captured = CapturedAttention(request, lambda: Execution(Result(output), "the model's own"), own=own, output_exists=True)
-        dispatch(captured)
-        if captured.changed:
+        changed = dispatch(captured).output
+        if not captured.changed:
+            return None
+        if unchecked and captured.altered and captured.output_edits:
             raise NotImplementedError(
-                "this attention is computed in blocks, whose weights can be seen but not changed; change another layer, or use the model's "
-                "full attention where it has one (model.set_attention_type('original_full') of BigBird)"
+                "weights and output of attention in blocks with global tokens cannot both be changed; change one of them, or run the "
+                "model without global tokens"
             )
+        if unchecked and captured.altered:
+            from ..recompute import all_weights
+
+            new = all_weights(captured.request).to(own_value.dtype) @ own_value
+            new = new if captured.muted is None else new.masked_fill(captured.muted.view(1, -1, 1, 1), 0)
+            changed = torch.where(anew.unsqueeze(-1), new, changed)
+        return changed
+
+    def _run_again(self, substitutes: list[tuple[Tensor, Tensor]]) -> Any:
+        """Run the module's forward again with other outputs of its rows: each product gives them to the rows whose sum it begins."""
+        self._substitutes = substitutes
+        state = torch.get_rng_state()
+        torch.set_rng_state(self._random_state)
+        setattr(self._input, _IDS, self._numbers)
+        thread.positions = self
+        try:
+            return self._run()
+        finally:
+            thread.positions = None
+            delattr(self._input, _IDS)
+            torch.set_rng_state(state)
 
 
 def _spread(ids: Tensor, axes: tuple[Any, ...], c: Contraction, result: Tensor) -> Tensor:

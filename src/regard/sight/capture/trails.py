@@ -35,7 +35,9 @@ _PLUS = {"add", "__add__", "__radd__", "add_", "__iadd__"}
 _MINUS = {"sub", "__sub__", "sub_", "__isub__", "subtract"}
 _HIDING = {"masked_fill", "masked_fill_", "where", "max", "maximum", "clamp", "clamp_min"}  # as a mask is applied to scores
 _DROPOUT = {"dropout", "dropout_", "native_dropout", "alpha_dropout", "feature_dropout"}
-_ENDS = {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "embedding", "cosine_similarity", "cross_entropy"}
+_NORMS = {"layer_norm", "rms_norm"}
+_CREATES = {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones", "new_full"}
+_ENDS = {"group_norm", "batch_norm", "instance_norm", "embedding", "cosine_similarity", "cross_entropy"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,7 @@ def follow(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         _follow_assignment(args)
         return
     place, trail = _first_trail(args)
-    if trail is None or name in _ENDS:
+    if trail is None or name in _ENDS or name in _CREATES or (name in _NORMS and trail.scores is None):
         return
     if isinstance(result, Tensor):
         _inherit(trail, name, func, args, kwargs, place, result)
@@ -120,15 +122,20 @@ def follow(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
 
 
 def _first_trail(args: tuple[Any, ...]) -> tuple[int | None, Trail | None]:
+    """Return place and trail of the first argument that has one; one that holds weights goes before one that holds scores."""
+    first: tuple[int | None, Trail | None] = (None, None)
     for place, x in enumerate(args):
         if isinstance(x, Tensor):
-            if (trail := getattr(x, _ATTRIBUTE, None)) is not None:
+            trail: Trail | None = getattr(x, _ATTRIBUTE, None)
+            if trail is not None and trail.scores is not None:
                 return place, trail
+            if trail is not None and first[1] is None:
+                first = (place, trail)
         elif isinstance(x, list | tuple):
             for part in x:
                 if (trail := trail_of(part)) is not None:
                     return None, replace(trail, picked=True)
-    return None, None
+    return first
 
 
 def _inherit(trail: Trail, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int | None, result: Tensor) -> None:

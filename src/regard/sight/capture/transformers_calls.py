@@ -39,7 +39,12 @@ _CAPTURED_ELSEWHERE = (NAME, "sdpa")  # by `attention` below and by `torch_calls
 
 
 def register() -> None:
-    """Register the attention implementation "regard" with transformers, for `model.set_attn_implementation("regard")`."""
+    """Register the attention implementation "regard" with transformers, for `model.set_attn_implementation("regard")`.
+
+    >>> from transformers import BertConfig, BertModel
+    >>> register()
+    >>> BertModel(BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)).set_attn_implementation("regard")
+    """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attention)
@@ -90,6 +95,8 @@ def attention(
         module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux,
         none_is_causal=not is_eager,
     )  # fmt: skip
+    if isinstance(attention_mask, MaskRule) and attention_mask.replaceable and not (is_eager or call.is_causal_call):
+        call.attention_mask = None  # as with SDPA: ColPali makes causal masks for modules that are not causal
     captured = call.capture()
     if is_eager and isinstance(attention_mask, MaskRule) and s_aux is None:
         captured.uniform_rows, captured.all_values = "empty", value
@@ -172,7 +179,7 @@ class _InterfaceCall:
         if self.attention_mask is None:
             return SplitMask(self._causal_mask()) if self._unmasked_causal else SplitMask()
         if self.attention_mask.dim() == 2:  # the padding mask of flash kernels: 1 = keep
-            return SplitMask(padding(self.attention_mask.bool()) & (self._causal_mask() if self._causal else everything()))
+            return SplitMask(padding(self.attention_mask.bool()) & (self._causal_mask() if self.is_causal_call else everything()))
         return split_mask(self.attention_mask[..., :S] if self.attention_mask.shape[-1] > S else self.attention_mask, L, S)
 
     def _key_length(self, rule: MaskRule | None) -> int:
@@ -184,10 +191,10 @@ class _InterfaceCall:
 
     @property
     def _unmasked_causal(self) -> bool:
-        return self.attention_mask is None and self.none_is_causal and self.query.shape[2] > 1 and self._causal
+        return self.attention_mask is None and self.none_is_causal and self.query.shape[2] > 1 and self.is_causal_call
 
     @property
-    def _causal(self) -> bool:
+    def is_causal_call(self) -> bool:
         """Whether the call is causal, as in transformers' SDPA function: its argument, else the module's attribute, else True."""
         return bool(getattr(self.module, "is_causal", True) if self.is_causal is None else self.is_causal)
 

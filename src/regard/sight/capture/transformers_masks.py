@@ -31,6 +31,7 @@ class MaskRule(Tensor):
     length: int  # keys in use; a static cache is longer
     is_causal: bool  # keys after a query's own position are hidden
     shows_all: bool  # a single query, which sees every key in use
+    replaceable: bool  # transformers' SDPA gets no mask for it, and is causal only if the module is
 
     @staticmethod
     def make(
@@ -43,10 +44,12 @@ class MaskRule(Tensor):
         length: int,
         is_causal: bool,
         dtype: torch.dtype = torch.bool,
+        replaceable: bool = False,
     ) -> MaskRule:
         """Create a mask of this shape (B, 1, L, S)."""
         rule: MaskRule = Tensor._make_subclass(MaskRule, torch.zeros((), dtype=dtype, device=device).expand(shape))
         rule.mask, rule.query_start, rule.key_start, rule.length, rule.is_causal = mask, query_start, key_start, length, is_causal
+        rule.replaceable = replaceable
         rule.shows_all = shape[2] == 1 and (mask is None or mask.tile(range(1), range(length), 1, length) == "all")
         return rule
 
@@ -154,6 +157,7 @@ def mask(
         length=length,
         is_causal=is_causal,
         dtype=dtype if original_implementation(config) == "eager" else torch.bool,
+        replaceable=visible == causal() and q_length == kv_length and kwargs.get("allow_is_causal_skip", True),
     )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Scale = Literal["linear", "log", "rank"]
 WIDTHS = {1: 3.35, 2: 6.9}  # inches of one and two columns of a paper
 _FINE_THUMBNAILS = 36  # most thumbnails drawn with 128 cells a side; more of them have 64, and are not recomputed
+_GRID_CELLS = 60  # cells of a thumbnail's side, at least about, as it is drawn beside the others
 _LABELLED_TOKENS = 40  # most tokens written on an axis; longer axes show positions
 
 
@@ -52,8 +53,9 @@ def heads(
     if known is None:
         raise ValueError("nothing to draw: neither pooled maps nor queries and keys were kept; watch with readings=[Pooled(64, 64)]")
     with figure_style([title or sighting.model]):
-        width = WIDTHS[columns] * 0.92 / most_heads
-        figure = blank(WIDTHS[columns], min(0.62 + len(calls) * min(width, 1.6), 9.2))
+        side_inches = min(WIDTHS[columns] * 0.92 / most_heads, 1.6, 8.58 / len(calls))
+        # Many layers of few heads make a narrow figure, not one with an empty half.
+        figure = blank(min(WIDTHS[columns], max(side_inches * most_heads + 1.1, WIDTHS[1])), 0.62 + len(calls) * side_inches)
         axes = figure.subplots()
         _draw_grid(axes, rows, most_heads)
         first = next(seen for seen, row in zip(calls, rows, strict=True) if row is not None)
@@ -94,6 +96,8 @@ def _draw_grid(axes: Any, rows: list[list[Any] | None], most_heads: int) -> None
 
     sizes = [image.shape for row in rows if row is not None for image in row]
     height, width = max(h for h, _, _ in sizes), max(w for _, w, _ in sizes)
+    finer = max(1, round(_GRID_CELLS / max(height, width)))  # so that a gap of whole cells is thin between small maps too
+    height, width = height * finer, width * finer
     gap = max(2, round(0.05 * max(height, width)))
     canvas = np.ones((len(rows) * (height + gap) - gap, most_heads * (width + gap) - gap, 4))
     for j, row in enumerate(rows):

@@ -34,7 +34,9 @@ class DisplayToken:
 
     @property
     def label(self) -> str:
-        """The text for an axis label: without a space mark, and with the part number of a split character."""
+        """The text for an axis label: without a space mark, with the part number of a split character, a special token as ‹s›."""
+        if self.mark == "*":
+            return f"‹{self.text}›"
         if self.part is not None:
             return f"{self.text} {self.part[0]}/{self.part[1]}"
         return self.text or "␣"

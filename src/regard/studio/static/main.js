@@ -1,9 +1,9 @@
 // The shell around the pages: tabs, language, theme, the address, keyboard shortcuts. The server lists the pages; each is imported from
-// pages/<name>/: page.js exports mount(container, studio) → { leave }, texts.js the tables EN and ZH.
+// pages/<name>/: page.js exports mount(container, studio) → { leave, drawnForPaper }, texts.js the tables EN and ZH.
 
 import { h } from "../../web/dom.js";
 import { copyText } from "../../web/clipboard.js";
-import { htmlLanguage, otherLanguage, store } from "../../web/preferences.js";
+import { htmlLanguage, onPrinting, otherLanguage, store } from "../../web/preferences.js";
 import { remember } from "./recent.js";
 import * as shellTexts from "./texts.js";
 
@@ -51,6 +51,7 @@ function studioFor(name, params) {
     },
     // An attention view changed the language or the theme: the whole studio follows.
     follow(state) {
+      if (printedDark) return; // drawn light for paper, not by choice
       if (state.lang !== lang) setLanguage(state.lang);
       if (state.theme !== "auto" && state.theme !== root.dataset.theme) setTheme(state.theme);
     },
@@ -179,6 +180,17 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   action();
 });
+
+// Paper is white: while it is printed, a dark page is drawn light. The choice is not stored.
+let printedDark = false;
+function forPaper(printing) {
+  if (printing ? !isDark() : !printedDark) return;
+  printedDark = printing;
+  root.dataset.theme = printing ? "light" : "dark";
+  if (!mounted.drawnForPaper) redraw();
+}
+onPrinting(forPaper);
+
 window.addEventListener("hashchange", () => {
   const { name, params } = readAddress();
   open(name, Object.keys(params).length ? params : null);

@@ -7,16 +7,21 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ...files import parse_line, record_line, write_atomic
+from ...files import parse_line, read_bytes, record_line, write_atomic
 
 __all__ = ["Log", "read_log"]
 
 
 def read_log(path: str | Path) -> list[dict[str, Any]]:
-    """Return the records of a log that are whole, without their checksums; a damaged one is left out, with a warning that says which."""
+    """Return the records of a log that are whole, without their checksums; a damaged one is left out, with a warning that says which.
+
+    The last one may still be being written: then it is left out without a warning.
+    """
     records = []
-    for number, line in enumerate(Path(path).read_bytes().splitlines(keepends=True), 1):
+    for number, line in enumerate(read_bytes(path).splitlines(keepends=True), 1):
         record = parse_line(line)
+        if record is None and not line.endswith(b"\n"):
+            break
         if record is None:
             warnings.warn(f"{path}:{number}: this record is damaged and was left out", stacklevel=2)
         else:
@@ -33,8 +38,11 @@ class Log:
     def append(self, record: dict[str, Any]) -> None:
         """Add a record."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(record_line(record))
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(record_line(record))
+        except OSError as error:
+            raise type(error)(error.errno, f"{error.strerror}; the record was not written", str(self.path)) from error
 
     def flush(self) -> int:
         """Write what was added to the disk; return the length of the log in bytes, 0 if it was deleted."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from ..config import from_dict
 from ..config_from_data import set_key
 from ..encoder_text import EncoderText, VocabularyText, read_encoder_text
 from ..loop.settings import Training
+from ..results import Classified
 from ..runs import build_best, read_run, run_config
 from ..tables import TEXT_VOCABULARY
 from . import Evaluation, Task
@@ -157,7 +158,21 @@ class TrainableClassifier:
 
 
 class Classifier(EncoderModel):
-    """A trained classifier with its tokenizer and labels; predicts the probabilities of the labels."""
+    """A trained classifier with its tokenizer and labels; predicts the probabilities of the labels.
+
+    model: a `BertClassifier`.
+    text: how it reads a text.
+    labels: the names of its classes.
+    context: the longest text, in tokens.
+
+    >>> from regard.models import Bert, BertClassifier, BertConfig
+    >>> from regard.training.encoder_text import VocabularyText
+    >>> vocabulary = Vocabulary.train(["good room", "bad room"], kind="word")
+    >>> bert = Bert(BertConfig(vocabulary=len(vocabulary), d_model=16, heads=2, layers=1, context=16, masked=False)).eval()
+    >>> classifier = Classifier(BertClassifier(bert, 2).eval(), VocabularyText(vocabulary), ["good", "bad"], 16)
+    >>> classifier.classify("good room").label in ("good", "bad")
+    True
+    """
 
     def __init__(self, model: Any, text: EncoderText, labels: list[str], context: int) -> None:
         super().__init__(model, text, context)
@@ -165,7 +180,11 @@ class Classifier(EncoderModel):
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Classifier:
-        """Load the best model of a finished or running training."""
+        """Load the best model of a finished or running training.
+
+        folder: of the run.
+        device: where the weights are loaded.
+        """
         from ...models.bert import Bert, BertClassifier, BertConfig
         from ...models.model_folder import config_from_dict
 
@@ -200,9 +219,16 @@ class Classifier(EncoderModel):
             result[rows] = self.model(grid.to(self.device), lengths.to(self.device)).float().softmax(-1).cpu()
         return result
 
-    def classify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        """Return the most likely label of each text and its probability."""
-        return [(self.labels[int(row.argmax())], float(row.max())) for row in self.probabilities(texts)]
+    @overload
+    def classify(self, texts: str) -> Classified: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str] too
+    @overload
+    def classify(self, texts: Sequence[str]) -> list[Classified]: ...
+    def classify(self, texts: str | Sequence[str]) -> Classified | list[Classified]:
+        """Return the most likely label and its probability, of one text or of each of a list; a pair that also has all `labels`."""
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        probabilities = self.probabilities(rows).tolist()
+        found = [Classified(text, dict(zip(self.labels, row, strict=True))) for text, row in zip(rows, probabilities, strict=True)]
+        return found[0] if isinstance(texts, str) else found
 
     def words_looked_at(self, text: str) -> list[tuple[str, float]]:
         """Return the words of a text with their share of the last layer's attention: of the first token, or averaged over all tokens."""

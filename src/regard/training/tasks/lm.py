@@ -205,7 +205,15 @@ def held_out_loss(model: nn.Module, ids: Tensor, context: int) -> float:
 
 
 class LanguageModel(TextGenerator):
-    """A trained language model with its vocabulary; continues a prompt."""
+    """A trained language model with its vocabulary; continues a prompt.
+
+    model: a `Gpt`.
+    vocabulary: its tokens.
+
+    >>> import regard
+    >>> regard.open("shakespeare").generate("ROMEO:", max_new=20, temperature=0).startswith("ROMEO:")
+    True
+    """
 
     def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
         super().__init__(model)
@@ -214,7 +222,11 @@ class LanguageModel(TextGenerator):
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> LanguageModel:
-        """Load the best model of a finished or running training."""
+        """Load the best model of a finished or running training.
+
+        folder: of the run.
+        device: where the weights are loaded.
+        """
         _, vocabulary, model = load_text_run(folder, "lm", LanguageConfig)
         return cls(model.to(device), vocabulary)
 
@@ -228,7 +240,10 @@ class LanguageModel(TextGenerator):
         return self.vocabulary.decode([*ids, *new])
 
     def extend(self, ids: Sequence[int], *, max_new: int, seed: int | None = None, **options: Any) -> list[int]:
-        """Return the ids generated after `ids`; if `ids` is empty, those at the beginning of a text."""
+        """Return the ids generated after `ids`; if `ids` is empty, those at the beginning of a text.
+
+        Other arguments as in `generate`: max_new, seed and the options of sampling.
+        """
         return super().extend(ids or [EOS], max_new=max_new, seed=seed, **options)
 
 

@@ -23,6 +23,7 @@ from ..loop.settings import Training
 from ..loop.sharding import Sharding
 from ..metrics import perplexity
 from ..opened import TokenModel
+from ..results import Candidate, Filled
 from ..runs import build_best, load_best, read_run, run_config
 from ..tables import TEXT_VOCABULARY, TransformerTable, VocabularyTable
 from . import Evaluation, Task
@@ -222,14 +223,6 @@ def _masked_logits(model: nn.Module, batch: Batch, sharding: Sharding | None = N
     return bare.unmask(hidden[keep]), targets[keep]
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A predicted token for a <mask>, and its probability."""
-
-    text: str
-    probability: float
-
-
 class EncoderModel(TokenModel):
     """An encoder with its tokenizer; a text is encoded with its beginning and end tokens, truncated to the context."""
 
@@ -260,11 +253,26 @@ class EncoderModel(TokenModel):
 
 
 class MaskedModel(EncoderModel):
-    """A masked-token model with its tokenizer; predicts the tokens at each "[MASK]" (or "<mask>") of a text."""
+    """A masked-token model with its tokenizer; predicts the tokens at each "[MASK]" (or "<mask>") of a text.
+
+    model: a `Bert` with its masked-token head.
+    text: how it reads a text.
+    context: the longest text, in tokens.
+
+    >>> from regard.models import Bert, BertConfig
+    >>> vocabulary = Vocabulary.train(["the cat sat", "the dog sat"], kind="word")
+    >>> bert = Bert(BertConfig(vocabulary=len(vocabulary), d_model=16, heads=2, layers=1, context=16)).eval()
+    >>> len(MaskedModel(bert, VocabularyText(vocabulary), 16).fill("the [MASK] sat", top=2)[0])
+    2
+    """
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> MaskedModel:
-        """Load the best model of a finished or running training."""
+        """Load the best model of a finished or running training.
+
+        folder: of the run.
+        device: where the weights are loaded.
+        """
         folder = Path(folder)
         read_run(folder, "mlm")
         vocabulary, shape = Vocabulary.load(folder / TEXT_VOCABULARY), masked_shape(folder)
@@ -272,7 +280,13 @@ class MaskedModel(EncoderModel):
         return cls(model.to(device), VocabularyText(vocabulary), shape.context)
 
     def masks(self, inputs: Tensor, text: str) -> list[int]:
-        """Return the positions of the mask tokens of a text; raise ValueError if it has none, or some are beyond the context."""
+        (
+            """Return the positions of the mask tokens among `inputs`, the ids of `text`.
+
+        Raises ValueError if it has none, or some are beyond the context.
+        """
+            ""
+        )
         if self.text.mask is None or self.model.head is None:
             raise ValueError("this model has no masked-token head or no mask token; use a model trained with masked tokens")
         positions: list[int] = (inputs[0] == self.text.mask).nonzero()[:, 0].tolist()
@@ -286,17 +300,21 @@ class MaskedModel(EncoderModel):
         return positions
 
     @torch.no_grad()
-    def fill(self, text: str, *, top: int = 5) -> list[list[Candidate]]:
-        """Return the `top` most likely tokens for each mask of a text, in the order of the text, the most likely first."""
+    def fill(self, text: str, *, top: int = 5) -> Filled:
+        """Return the `top` most likely tokens for each mask of a text, in the order of the text, the most likely first.
+
+        text: with [MASK] or <mask> where tokens are missing; top: how many candidates. Raises ValueError if there is no mask.
+        """
         inputs = self.inputs(text)
         logits = self.model.unmask(self.run(inputs)[0, self.masks(inputs, text)]).float()  # (masks, V)
         special = sorted(self.text.special)
         logits[:, special] = -torch.inf  # special tokens are not candidates
         best = logits.softmax(-1).topk(min(top, logits.shape[-1] - len(special)))
-        return [
+        candidates = [
             [Candidate(self.text.decode([id]) or self.text.piece(id), p) for id, p in zip(ids, probabilities, strict=True)]
             for ids, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
+        return Filled(text, candidates)
 
     def mask_looked_at(self, text: str) -> list[list[tuple[str, float]]]:
         """Return for each mask of a text the words its last layer's attention is on, with their weights."""

@@ -16,14 +16,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...files import write_text
+from ...files import read_texts, write_text
+from ...html_table import html_table
 from ...models.reader import Reader, ReaderConfig, Reading, StoryBatch, reader_loss
 from ...text.sentences import split_sentences
 from ...text.stories import Story, read_stories
 from ...text.vocabulary import SPACE, SPECIALS, UNK, Vocabulary
 from ..loop.settings import Training
 from ..opened import OpenedModel, TokenRows
-from ..runs import build_best, run_config
+from ..results import short
+from ..runs import build_best, read_run_json, run_config
 from . import Evaluation, Task
 
 
@@ -153,9 +155,21 @@ class TrainableReader:
         return self.reader.answer([story])[0].picture()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answered:
-    """An answer with its probability, the picked sentences in order, and the numbers of words read and in the story."""
+    """The answer to a story's question.
+
+    story: the story and its question.
+    answer: the answer.
+    probability: of it.
+    picks: the sentences that were picked, in order.
+    read, total: number of words read, and of the story.
+
+    >>> import regard
+    >>> story = Story(("Mary went to the kitchen.", "John went to the garden."), "Where is Mary?", "")
+    >>> regard.open("reader").answer([story])[0].answer
+    'kitchen'
+    """
 
     story: Story
     answer: str
@@ -174,6 +188,20 @@ class Answered:
         words = f"read {self.read} of {self.total} words ({saved:.0%} saved)"
         return "\n".join([*lines, f"   ?  {self.story.question}", f"   =  {self.answer}  ({self.probability:.2f})   {words}"])
 
+    def __repr__(self) -> str:
+        return f"Answered({short(self.story.question)}: {self.answer!r} {self.probability:.2f}, read {self.read} of {self.total} words)"
+
+    def _picked(self) -> list[list[str]]:
+        """Each pick and its sentence, in the order of the picks."""
+        return [["pick", "sentence"], *([str(hop), self.story.sentences[n]] for hop, n in enumerate(self.picks[:18], 1))]
+
+    def __str__(self) -> str:
+        return f"{self!r}\n" + "\n".join(f"{pick:>4}  {sentence[:100]}" for pick, sentence in self._picked()[1:])
+
+    def _repr_html_(self) -> str:
+        title = f"{self.story.question} → {self.answer} ({self.probability:.2f})"
+        return html_table(self._picked(), title=title, note=f"read {self.read} of {self.total} words", rest=max(len(self.picks) - 18, 0))
+
 
 @dataclass(frozen=True, eq=False)
 class ReadStory(StoryBatch):
@@ -186,6 +214,14 @@ class StoryReader(OpenedModel):
     """A trained reader with its vocabulary and answers; answers questions about stories.
 
     As `inputs` of a text, its last sentence is the question, and the sentences before it are the keys of the attention.
+
+    model: the reader.
+    words: its vocabulary.
+    answers: what it can answer.
+
+    >>> import regard
+    >>> regard.open("reader").unknown_words("Mary ate the sandwich")
+    ['ate', 'sandwich']
     """
 
     def __init__(self, model: Reader, words: Vocabulary, answers: list[str]) -> None:
@@ -195,18 +231,26 @@ class StoryReader(OpenedModel):
 
     @classmethod
     def untrained(cls, config: ReaderTaskConfig, folder: Path) -> StoryReader:
-        """Build a model with new weights for the vocabulary and answers in a run's folder."""
+        """Build a model with new weights for the vocabulary and answers in a run's folder.
+
+        config: the config of the run.
+        folder: the folder of the run.
+        """
         words, answers = cls._words_and_answers(folder)
         return cls(config.model.build(len(words), len(answers)), words, answers)
 
     @staticmethod
     def _words_and_answers(folder: Path) -> tuple[Vocabulary, list[str]]:
-        answers: list[str] = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+        answers: list[str] = read_texts(folder / "answers.json")
         return Vocabulary.load(folder / "words.vocabulary.json"), answers
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> StoryReader:
-        """Load the best model of a finished or running training."""
+        """Load the best model of a finished or running training.
+
+        folder: of the run.
+        device: where the weights are loaded.
+        """
         folder = Path(folder)
         config = run_config(folder, "reader", ReaderTaskConfig)
         words, answers = cls._words_and_answers(folder)
@@ -224,7 +268,10 @@ class StoryReader(OpenedModel):
         return torch.tensor([self._answer_ids.get(story.answer, -100) for story in stories])
 
     def answer(self, stories: Sequence[Story], *, batch: int = 250) -> list[Answered]:
-        """Answer every story's question."""
+        """Answer every story's question.
+
+        stories: each with its question; batch: how many are read at once.
+        """
         answered: list[Answered] = []
         for part, reading in self._readings(stories, batch):
             probability, best = reading.logits[:, 0].softmax(-1).max(-1)
@@ -234,7 +281,10 @@ class StoryReader(OpenedModel):
         return answered
 
     def measure(self, stories: Sequence[Story], *, batch: int = 250) -> dict[str, float]:
-        """Compute the loss and the shares of right answers, of stories with exactly their supports picked, and of words not read."""
+        """Compute the loss and the shares of right answers, of stories with exactly their supports picked, and of words not read.
+
+        batch: how many stories are read at once.
+        """
         loss = 0.0
         for part, reading in self._readings(stories, batch):
             targets = self.answer_ids(part).to(reading.logits.device)
@@ -296,7 +346,7 @@ class StoryReader(OpenedModel):
 
 def evaluate(request: Evaluation) -> dict[str, Any]:
     """Compute `StoryReader.measure` on the stories in the test files; a run of the task "article" is scored on SQuAD-form files."""
-    if json.loads((request.run / "run.json").read_text(encoding="utf-8"))["task"] == "article":
+    if read_run_json(request.run)["task"] == "article":
         from .article.evaluation import evaluate as evaluate_articles
 
         return evaluate_articles(request)

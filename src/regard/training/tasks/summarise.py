@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from ...files import write_text
 from ...text.pairs import read_pairs
@@ -23,7 +23,14 @@ from .translation.translations import Translations
 
 
 class Summariser(Translations):
-    """A trained summariser with its vocabulary."""
+    """A trained summariser with its vocabulary.
+
+    model: the trained encoder–decoder.
+    others: as in :class:`Translations`.
+
+    >>> Summariser.task
+    'summarise'
+    """
 
     task = "summarise"
 
@@ -31,10 +38,16 @@ class Summariser(Translations):
         """Return source ids, at most `limit` of each text: a longer text is summarised from its beginning."""
         return [ids[: self.limit] for ids in super().encode(texts)]
 
-    def summarise(self, texts: Sequence[str], *, width: int | None = None) -> list[str]:
-        """Return the summary of each text."""
-        found = self.candidates(texts, width=width)
-        return [with_capitals_of(text, candidates[0].text) for text, candidates in zip(texts, found, strict=True)]
+    @overload
+    def summarise(self, texts: str, *, width: int | None = ...) -> str: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
+    @overload
+    def summarise(self, texts: Sequence[str], *, width: int | None = ...) -> list[str]: ...
+    def summarise(self, texts: str | Sequence[str], *, width: int | None = None) -> str | list[str]:
+        """Return the summary of one of `texts`, or of each of a list. width: of the beam search; None: that of the model's config."""
+        rows = [texts] if isinstance(texts, str) else list(texts)
+        found = self.candidates(rows, width=width)
+        summaries = [with_capitals_of(text, candidates[0].text) for text, candidates in zip(rows, found, strict=True)]
+        return summaries[0] if isinstance(texts, str) else summaries
 
 
 class TrainableSummariser(TrainableTranslator):

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { number } from "../numbers.js";
-import { htmlLanguage, isDark, LANGUAGES, preferredLanguage, preferredTheme, store, systemTheme } from "../preferences.js";
+import { htmlLanguage, isDark, LANGUAGES, onPrinting, preferredLanguage, preferredTheme, store, systemTheme } from "../preferences.js";
 import { addressWriter, stateFromAddress } from "./address.js";
 import { frame } from "./frame.js";
 import { headCard } from "./head_card.js";
@@ -63,6 +63,10 @@ export async function attentionView(element, payload, options = {}) {
   }
   listenToKeys(view, parts, surroundings, pictures);
   systemTheme.addEventListener("change", () => view.refresh(), { signal });
+  onPrinting((printing) => {
+    view.printing = printing;
+    view.drawAll(); // at once: nothing waits for the next frame of the screen
+  }, signal);
   let width = 0;
   const resizing = new ResizeObserver(() => {
     if (root.clientWidth === width) return;
@@ -128,8 +132,9 @@ function createView(root, sighting, pictures, options) {
     get texts() {
       return TEXTS[state.lang];
     },
+    printing: false, // paper is white
     get dark() {
-      return isDark(state.theme);
+      return !this.printing && isDark(state.theme);
     },
   };
   addNames(view, options);
@@ -258,6 +263,10 @@ function connectDrawing(view, parts, surroundings, options) {
     requestAnimationFrame(draw);
   }
   view.refresh = () => request(true);
+  view.drawAll = () => {
+    everything = true;
+    draw();
+  };
   view.refreshSelection = () => request(false);
   view.sighting.onRowArrived = view.refreshSelection;
 
@@ -290,7 +299,7 @@ function hatchPattern(root) {
   let tile = null;
   return (context) => {
     const colour = getComputedStyle(root).getPropertyValue("--hatch").trim();
-    if (drawnColour !== colour) {
+    if (!tile || drawnColour !== colour) {
       tile = h("canvas", { width: size, height: size });
       const pen = tile.getContext("2d");
       pen.strokeStyle = colour;

@@ -90,9 +90,12 @@ export const EN = {
   noLabel: "no clear pattern",
   noteTitle: "What these weights do and do not explain",
   note: [
-    "A weight says how much of a key's value vector goes into a query's output in this head. The weights are exact; the proof above checks them against the model.",
-    "A weight does not say why, nor what the model would do without it: values can be tiny, later layers can undo a head, and other weights can give the same output (Jain and Wallace 2019; Wiegreffe and Pinter 2019).",
-    "Much weight on the first token (an attention sink) often means only that the head found nothing to attend to. To learn what a head causes, change it and measure: regard.change(model).",
+    "A weight says how much of a key's value vector goes into a query's output in this head. The weights are " +
+      "exact; the proof above checks them against the model.",
+    "A weight does not say why, nor what the model would do without it: values can be tiny, later layers can undo " +
+      "a head, and other weights can give the same output (Jain and Wallace 2019; Wiegreffe and Pinter 2019).",
+    "Much weight on the first token (an attention sink) often means only that the head found nothing to attend to. " +
+      "To learn what a head causes, change it and measure: regard.change(model).",
   ],
   keyList: [
     ["← →", "previous, next token"],
@@ -202,9 +205,13 @@ export const ZH = {
   noLabel: "没有明显的模式",
   noteTitle: "这些权重能说明什么，不能说明什么",
   note: [
-    "权重表示在这个头中，一个键的值向量有多少进入了查询的输出。权重是精确的，上面的验证把它与模型的输出作了对照。",
-    "权重不说明原因，也不说明没有它时模型会怎样：值向量可能很小，后面的层可能抵消这个头，另一组权重也可能得到同样的输出（Jain 与 Wallace 2019；Wiegreffe 与 Pinter 2019）。",
-    "首个词元上的权重很大（注意力汇聚点），往往只表示这个头没有找到可关注的内容。要知道一个头起什么作用，应当改变它再测量：regard.change(model)。",
+    "权重表示在这个头中，一个键的值向量有多少进入了查询的输出。权重是精确的，" + "上面的验证把它与模型的输出作了对照。",
+    "权重不说明原因，也不说明没有它时模型会怎样：值向量可能很小，" +
+      "后面的层可能抵消这个头，另一组权重也可能得到同样的输出（Jain 与 Wallace 2019；" +
+      "Wiegreffe 与 Pinter 2019）。",
+    "首个词元上的权重很大（注意力汇聚点），" +
+      "往往只表示这个头没有找到可关注的内容。要知道一个头起什么作用，" +
+      "应当改变它再测量：regard.change(model)。",
   ],
   keyList: [
     ["← →", "上一个、下一个词元"],

@@ -25,7 +25,7 @@ const PARTS = {
   "cross value": "交叉值",
   "cross output": "交叉输出",
   scores: "打分",
-  "scores, again": "重算打分",
+  "scores, recomputed": "重算打分",
   "weighted sum": "加权和",
   weights: "权重",
   "key-value cache": "键值缓存",
@@ -34,7 +34,6 @@ const PARTS = {
   "activations at the peak beside it": "峰值处的其他激活",
   gradients: "梯度",
   "adamw states": "AdamW 状态",
-  "bf16 copy of the weights": "权重的 bf16 副本",
 };
 const PIECES = {
   "one query matrix": "一个查询矩阵",
@@ -67,6 +66,8 @@ const SYMBOLS = {
   expert_layers: "专家层数",
   heads: "头数",
   kv_heads: "键值头数",
+  kv_rank: "键值秩",
+  query_rank: "查询秩",
   vocabulary: "词表大小",
   source_vocabulary: "源词表大小",
   positions: "位置数",
@@ -90,10 +91,12 @@ const SYMBOLS = {
   head: "输出层",
   parameters: "参数量",
 };
-const chineseFormula = (formula) => formula.replace(/[A-Za-z_]+/g, (name) => SYMBOLS[name] || name);
+const chineseFormula = (formula) =>
+  formula.replace(/layers_of_(\d+)/g, "窗口_{$1}的层数").replace(/[A-Za-z_]+/g, (name) => SYMBOLS[name] || name);
+const chinesePart = (name) => PARTS[name] || name.replace(/^(\w+) copy of the weights$/, "权重的 $1 副本");
 const chineseStep = (title) =>
   title
-    .replace(/^decode of one token, ([\d,]+) in sight/, "生成一个词元，可见 $1 个")
+    .replace(/^decode of one token, ([\d,]+) visible/, "生成一个词元，可见 $1 个")
     .replace(/^prefill of ([\d,]+) tokens/, "预填充 $1 个词元")
     .replace(/^forward over ([\d,]+) tokens/, "前向计算 $1 个词元")
     .replace(/^training step over ([\d,]+) tokens/, "训练一步，$1 个词元")
@@ -103,7 +106,9 @@ const chineseStep = (title) =>
 export const EN = {
   tab: "Cost",
   title: "What a model costs",
-  lead: "Exact counts of parameters, operations and memory, each with its formula and the numbers in it. Start with GPT-3, or paste the config.json of your own model.",
+  lead:
+    "Exact counts of parameters, operations and memory, each with its formula and the numbers in it. Start with " +
+    "GPT-3, or paste the config.json of your own model.",
   model: "Model",
   paste: "Paste a config.json",
   countIt: "Count it",
@@ -151,8 +156,9 @@ export const EN = {
     `${name ? name + ": " : ""}peak rate ${rate} on ${threads} thread${threads === 1 ? "" : "s"}; measured in ${took}` +
     `${load ? ` with a load of ${load} before it began (0: an idle machine)` : ""}; attend selected the ${kernel} kernel.`,
   recurrence: (n, once, turns, times) =>
-    `Why attention runs in parallel: the same ${n} vector–matrix products take ${once} at once and ${turns} one after another, as a recurrent network must: ${times} times as long.`,
-  formula: (formula) => formula,
+    `Why attention runs in parallel: the same ${n} vector–matrix products take ${once} at once and ${turns} one ` +
+    `after another, as a recurrent network must: ${times} times as long.`,
+  formula: (formula) => formula.replace(/layers_of_(\d+)/g, "layers_{window $1}"),
   part: (name) => name,
   piece: (name) => name,
   step: (title) => title,
@@ -200,7 +206,7 @@ export const ZH = {
   machine: "这台机器",
   measure: "测量这台机器",
   measureAgain: "再测一次",
-  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch 的全部线程。同时运行的其他程序会使结果变慢。",
+  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch " + "的全部线程。同时运行的其他程序会使结果变慢。",
   measured: "实测",
   predicted: "预测",
   timeTitle: "时间随 N 的变化",
@@ -210,9 +216,10 @@ export const ZH = {
     `${name ? name + "：" : ""}峰值速度 ${rate}，${threads} 个线程；测量用时 ${took}` +
     `${load ? `，开始前的系统负载为 ${load}（空闲时为 0）` : ""}；attend 选用的内核是 ${kernel}。`,
   recurrence: (n, once, turns, times) =>
-    `注意力为何能并行：同样 ${n} 次向量与矩阵的乘法，一次完成用时 ${once}，像循环网络那样依次进行用时 ${turns}，是前者的 ${times} 倍。`,
+    `注意力为何能并行：同样 ${n} 次向量与矩阵的乘法，一次完成用时 ${once}，` +
+    `像循环网络那样依次进行用时 ${turns}，是前者的 ${times} 倍。`,
   formula: chineseFormula,
-  part: (name) => PARTS[name] || name,
+  part: chinesePart,
   piece: (name) => PIECES[name] || name,
   step: (title) => chineseStep(title),
   curve: (name) => CURVES[name] || name,

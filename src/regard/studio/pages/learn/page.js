@@ -97,6 +97,7 @@ export function mount(container, studio) {
   );
   show(memory.screen);
   return {
+    drawnForPaper: true, // its answers come from the server and would not be there in time
     leave() {
       document.removeEventListener("keydown", onKey);
       root.classList.remove("st-present");

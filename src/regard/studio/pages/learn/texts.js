@@ -66,7 +66,8 @@ export const EN = {
       right: 1,
       why: "The vector has the same size for four words and for twenty. What does not fit is lost, and the decoder invents something fluent.",
       notes:
-        "Let the class read the long sentence's meaning aloud before you press it. Ask which words were lost: usually the middle and the names. The scores by length on the Translate page show the same over a thousand sentences.",
+        "Let the class read the long sentence's meaning aloud before you press it. Ask which words were lost: usually " +
+        "the middle and the names. The scores by length on the Translate page show the same over a thousand sentences.",
     },
     {
       title: "Attention looks back",
@@ -79,7 +80,8 @@ export const EN = {
       right: 1,
       why: "Each row sums to 1, and most of it lies on the source words being translated. Nobody told the model which words belong together.",
       notes:
-        "The table is the alignment: rows are the words written, columns the words read. Point out that the order differs between the languages, so the dark cells leave the diagonal.",
+        "The table is the alignment: rows are the words written, columns the words read. Point out that the order " +
+        "differs between the languages, so the dark cells leave the diagonal.",
     },
     {
       title: "Query, key, value",
@@ -208,7 +210,9 @@ export const ZH = {
       right: 1,
       why: "无论四个词还是二十个词，向量的大小都一样。装不下的内容就丢了，解码器只好编出一句通顺的话。",
       notes:
-        "点击之前，请学生先读出长句的意思。再问哪些词丢了：通常是中间的内容和名称。“翻译”页的“得分随句长的变化”在上千个句子上显示了同样的现象。",
+        "点击之前，请学生先读出长句的意思。再问哪些词丢了：" +
+        "通常是中间的内容和名称。" +
+        "“翻译”页的“得分随句长的变化”在上千个句子上显示了同样的现象。",
     },
     {
       title: "注意力会回头看",

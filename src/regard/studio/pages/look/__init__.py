@@ -69,11 +69,18 @@ class TileRequest(RequestBody):
 
 
 class MeaningsRequest(RequestBody):
-    """One word in several sentences."""
+    """One word in several sentences, and which sense it has in each (the same number: the same sense)."""
 
     model: Name
     word: Annotated[str, Field(min_length=1, max_length=40)]
-    sentences: Annotated[list[Annotated[str, Field(min_length=1, max_length=400)]], Field(min_length=2, max_length=6)]
+    sentences: Annotated[list[Annotated[str, Field(min_length=1, max_length=400)]], Field(min_length=2, max_length=12)]
+    senses: Annotated[list[Annotated[int, Field(ge=0, le=11)]], Field(max_length=12)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> MeaningsRequest:
+        if self.senses is not None and len(self.senses) != len(self.sentences):
+            raise ValueError(f"there are {len(self.senses)} senses for {len(self.sentences)} sentences; expected one for each")
+        return self
 
 
 def initial_request(library: Library) -> dict[str, Any] | None:

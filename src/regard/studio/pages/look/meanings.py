@@ -12,14 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from ....sight.hidden_states import hidden_states
-from ....sight.word_senses import find_word
+from ....sight.word_senses import compare_senses, find_word
 from ...memory import check_memory, free_bytes, inspection_bytes
 from ...request_error import RequestError
 from ...worker_state import WorkerState
 
+TOLERANCE = 1  # the most that the word's positions may differ in a compared pair
 
-def meanings(state: WorkerState, model: str, word: str, sentences: list[str]) -> dict[str, Any]:
-    """The word's vector in each sentence after every layer, projected on the plane of greatest variance, and the cosines between them."""
+
+def meanings(state: WorkerState, model: str, word: str, sentences: list[str], senses: list[int] | None = None) -> dict[str, Any]:
+    """The word's vector in each sentence after every layer, projected on the plane of greatest variance, and the cosines between them.
+
+    senses: the sense of the word in each sentence; cosines within a sense are then compared with those between senses (`control`).
+    """
     state.set_threads(1)
     vectors, pieces = [], []
     for sentence in sentences:
@@ -43,7 +48,18 @@ def meanings(state: WorkerState, model: str, word: str, sentences: list[str]) ->
         "sentences": [{"text": text, **piece} for text, piece in zip(sentences, pieces, strict=True)],
         "layers": [[[round(float(c), 5) for c in point] for point in layer] for layer in plane],
         "cosine": [[[round(float(c), 5) for c in row] for row in layer] for layer in cosine],
+        "control": _control(word, senses, x, [piece["places"][0] for piece in pieces]) if senses else None,
     }
+
+
+def _control(word: str, senses: list[int], x: Tensor, places: list[int]) -> dict[str, Any]:
+    """Mean cosines within and between senses by layer, or why they cannot be compared. x: (l + 1, n, D)."""
+    try:
+        found = compare_senses(word, [str(sense) for sense in senses], x, places, tolerance=TOLERANCE)
+    except ValueError as error:
+        return {"refused": str(error)}
+    layers = [{"within": round(r.within, 5), "between": round(r.between, 5), "chance": round(r.chance, 4)} for r in found.layers]
+    return {"within_pairs": found.within_pairs, "between_pairs": found.between_pairs, "layers": layers}
 
 
 def _prepare(state: WorkerState, model: str, sentence: str) -> tuple[nn.Module, list[str], Callable[[], Any]]:

@@ -234,6 +234,7 @@ export function mount(container, studio) {
   }
   begin();
   return {
+    drawnForPaper: true, // by the attention view
     leave() {
       if (running) running.cancel();
       if (view) view.destroy();

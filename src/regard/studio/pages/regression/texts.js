@@ -3,7 +3,10 @@
 export const EN = {
   tab: "Regression",
   title: "Attention as regression",
-  lead: "Nadaraya–Watson regression is attention: the prediction at x is a weighted mean of the targets, with query x, keys xᵢ, values yᵢ and weights softmax(−½((x − xᵢ)w)²). Move w, the inverse bandwidth: the larger it is, the fewer neighbours count.",
+  lead:
+    "Nadaraya–Watson regression is attention: the prediction at x is a weighted mean of the targets, with query " +
+    "x, keys xᵢ, values yᵢ and weights softmax(−½((x − xᵢ)w)²). Move w, the inverse bandwidth: the " +
+    "larger it is, the fewer neighbours count.",
   width: "w, inverse bandwidth",
   useLearned: "Use the learned w",
   kernel: "Kernel",
@@ -43,7 +46,10 @@ export const EN = {
 export const ZH = {
   tab: "回归",
   title: "注意力就是回归",
-  lead: "Nadaraya–Watson 回归就是注意力：x 处的预测值是各目标值的加权平均，其中查询为 x，键为 xᵢ，值为 yᵢ，权重为 softmax(−½((x − xᵢ)w)²)。拖动带宽的倒数 w：w 越大，起作用的邻近点越少。",
+  lead:
+    "Nadaraya–Watson 回归就是注意力：x 处的预测值是各目标值的加权平均，其中查询为 " +
+    "x，键为 xᵢ，值为 yᵢ，权重为 softmax(−½((x − xᵢ)w)²)。拖动带宽的倒数 w：w " +
+    "越大，起作用的邻近点越少。",
   width: "w，带宽的倒数",
   useLearned: "采用学到的 w",
   kernel: "核函数",

@@ -11,6 +11,7 @@ export function panels(studio) {
     lookup: { asked: "cherry", toward: "apple", mix: 0, temperature: 0.2 },
     width: { d: 64 },
     desk: { query: [0, 2, 0, 0] },
+    answers: {},
   };
   const { lookup, width, desk } = memory.panels;
   return h(
@@ -27,9 +28,12 @@ export function panels(studio) {
 function computedPanel(studio, path, body, draw) {
   const output = h("div");
   const error = problem(studio);
+  const { answers } = studio.memory.panels; // the last ones, shown at once when the page is drawn anew
+  if (answers[path]) output.append(draw(answers[path]));
   const compute = latest(async () => {
     try {
-      output.replaceChildren(draw(await post(path, body)));
+      answers[path] = await post(path, body);
+      output.replaceChildren(draw(answers[path]));
       error.clear();
     } catch (reason) {
       error.show(reason);

@@ -96,7 +96,9 @@ export const EN = {
   lookup: {
     title: "Exact and soft lookup",
     about:
-      "A dict returns the value of the one key that equals the query. Attention scores every key and mixes the values; as the temperature falls it approaches the dict. For a query between two keys the dict raises KeyError, while attention still gives a value.",
+      "A dict returns the value of the one key that equals the query. Attention scores every key and mixes the " +
+      "values; as the temperature falls it approaches the dict. For a query between two keys the dict raises " +
+      "KeyError, while attention still gives a value.",
     crisp: "exact (dict)",
     soft: "soft (attention)",
     query: "Query",
@@ -275,7 +277,9 @@ export const ZH = {
   lookup: {
     title: "精确查找与软性查找",
     about:
-      "字典只返回与查询完全相等的键所对应的值。注意力给每个键打分，再把各个值加权混合；温度越低，越接近字典。查询介于两个键之间时，字典报错（KeyError），注意力仍能给出一个值。",
+      "字典只返回与查询完全相等的键所对应的值。注意力给每个键打分，" +
+      "再把各个值加权混合；温度越低，越接近字典。查询介于两个键之间时，" +
+      "字典报错（KeyError），注意力仍能给出一个值。",
     crisp: "精确查找（字典）",
     soft: "软性查找（注意力）",
     query: "查询",

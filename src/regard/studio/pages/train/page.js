@@ -16,6 +16,7 @@ const DEFAULTS = {
   score: "additive",
   heads: 1,
   positions: "sinusoidal",
+  mask: "causal",
   steps: 300,
   baseline: "on",
   begin: "0.3",
@@ -80,11 +81,12 @@ function drawControls(page) {
           recurrent ? one("score", ["additive", "scaled-dot", "dot"], texts.score, texts.scores) : null,
           transformer ? one("heads", [1, 2, 4], texts.heads, { 1: "1", 2: "2", 4: "4" }) : null,
           transformer ? one("positions", ["sinusoidal", "none"], texts.positions, texts.positionNames) : null,
+          transformer ? one("mask", ["causal", "none"], texts.mask, texts.maskNames) : null,
           slider(texts.steps, steps, (value) => {
             choices.steps = Math.round(value / 10) * 10;
           }).element,
         ),
-    h("p", { class: "st-hint", "data-break": "", text: texts.tryBreaking[small ? choices.task : choices.model] }),
+    h("p", { class: "st-hint", "data-break": "", text: texts.tryBreaking[breaking(choices)] }),
     h(
       "div",
       { class: "st-row" },
@@ -97,6 +99,12 @@ function drawControls(page) {
       }),
     ),
   );
+}
+
+// Which hint about breaking it fits the switches.
+function breaking({ task, model, mask }) {
+  if (SMALL.includes(task)) return task;
+  return model === "transformer" && mask === "none" ? "unmasked" : model;
 }
 
 const smallControls = (texts, choices, one) =>
@@ -117,11 +125,19 @@ function startSmall(page) {
 
 async function start(page) {
   const { choices, error } = page;
-  const { task, model, score, heads, positions, steps, pairs } = choices;
+  const { task, model, score, heads, positions, mask, steps, pairs } = choices;
   error.clear();
   try {
     const numbers = { heads: Number(heads), steps };
-    const { run } = await post("/api/train/start", { task, model, score, positions, ...numbers, pairs: task === "own" ? pairs : null });
+    const { run } = await post("/api/train/start", {
+      task,
+      model,
+      score,
+      positions,
+      mask,
+      ...numbers,
+      pairs: task === "own" ? pairs : null,
+    });
     open(page, run);
   } catch (reason) {
     error.show(reason);

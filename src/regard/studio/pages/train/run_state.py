@@ -5,10 +5,10 @@ Axes: T target words, S source words.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from ....files import parse_line, read_bytes, read_json
 from ...request_error import RequestError
 from ...runs_folder import run_path
 from ...worker_state import WorkerState
@@ -78,19 +78,15 @@ def _folder(name: str) -> Path:
 def _events(path: Path) -> list[dict[str, Any]]:
     """The lines of a log; the last one may be half written."""
     events = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and "event" in event and "step" in event:
+    for line in read_bytes(path).decode("utf-8", "replace").splitlines() if path.is_file() else []:
+        event = parse_line(f"{line}\n".encode())
+        if event is not None and "event" in event and "step" in event:
             events.append(event)
     return events
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except (OSError, ValueError):
         return {}
-    return data if isinstance(data, dict) else {}

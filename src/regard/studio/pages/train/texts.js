@@ -3,7 +3,9 @@
 export const EN = {
   tab: "Train",
   title: "Watch attention being learned",
-  lead: "A small model learns a small task in about half a minute, on this machine. Watch its loss fall and its attention grow out of noise; then break it, and see what it needs.",
+  lead:
+    "A small model learns a small task in about half a minute, on this machine. Watch its loss fall and its " +
+    "attention grow out of noise; then break it, and see what it needs.",
   begin: "Choose a task and start. The run is kept in the folder runs, as `regard train` writes it.",
   task: "Task",
   tasks: {
@@ -30,11 +32,17 @@ export const EN = {
   heads: "Heads",
   positions: "Positions",
   positionNames: { sinusoidal: "on", none: "off" },
+  mask: "Mask",
+  maskNames: { causal: "causal", none: "none" },
   steps: "Steps",
   tryBreaking: {
     bahdanau: "Break it: turn attention off, or leave out the division by √d.",
     fixed: "Attention is off: the whole source must pass through one vector. Compare the share of exact answers on longer sequences.",
-    transformer: "Break it: turn the positions off. Then the model cannot tell where a word stands.",
+    transformer:
+      "Break it: turn the positions off, and the model cannot tell where a word stands. Or take the mask away, and see why it is there.",
+    unmasked:
+      "No mask: in training every position sees the word it has to predict, and the loss falls. " +
+      "When the model writes, that word is not there yet: no answer comes out right.",
     where: "Make it harder: take the baseline away. Only wrong guesses then give a gradient, and it learns more slowly.",
     kernel: "Break it: begin with w = 30. Then only the nearest point counts, and descent stays there instead of finding the better w.",
   },
@@ -91,7 +99,7 @@ export const EN = {
 export const ZH = {
   tab: "训练",
   title: "看注意力怎样学会",
-  lead: "一个小模型在本机用大约半分钟学会一个小任务。看损失下降，看注意力从噪声中长出来；然后把它弄坏，看看它缺了什么。",
+  lead: "一个小模型在本机用大约半分钟学会一个小任务。看损失下降，" + "看注意力从噪声中长出来；然后把它弄坏，看看它缺了什么。",
   begin: "选择一个任务并开始。这次训练保存在 runs 文件夹中，与 `regard train` 写出的完全一样。",
   task: "任务",
   tasks: { reverse: "把字母倒过来", adjectives: "名词找到它的形容词", where: "该看哪里", kernel: "多近算近", own: "你自己的句对" },
@@ -110,11 +118,14 @@ export const ZH = {
   heads: "头数",
   positions: "位置编码",
   positionNames: { sinusoidal: "有", none: "无" },
+  mask: "掩码",
+  maskNames: { causal: "因果掩码", none: "无" },
   steps: "步数",
   tryBreaking: {
     bahdanau: "弄坏它：关闭注意力，或者不除以 √d。",
     fixed: "注意力已关闭：整个源句都要通过一个向量。请比较较长序列上完全答对的比例。",
-    transformer: "弄坏它：去掉位置编码，模型就不知道一个词在哪里。",
+    transformer: "弄坏它：去掉位置编码，模型就不知道一个词在哪里。或者去掉掩码，看看它为什么必不可少。",
+    unmasked: "没有掩码：训练时每个位置都看得见自己要预测的词，损失照样下降；" + "而模型自己写的时候，那个词还不存在，一个答案也写不对。",
     where: "让它更难：去掉基线。这样只有猜错时才有梯度，学得更慢。",
     kernel: "弄坏它：从 w = 30 开始。这时只有最近的点起作用，梯度下降停在那里，找不到更好的 w。",
   },

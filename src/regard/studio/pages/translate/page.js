@@ -361,6 +361,7 @@ export function mount(container, studio) {
   }
   begin();
   return {
+    drawnForPaper: true, // by the attention view
     leave() {
       clearTimeout(typingTimer);
       if (running) running.cancel();

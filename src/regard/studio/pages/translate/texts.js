@@ -59,14 +59,15 @@ export const EN = {
   mostlyUnknown: (name, language) =>
     `Most characters of this text are unknown to ${name}${language ? ` (it translates from ${language})` : ""}: the translation will be meaningless.`,
   foreign: (name, language, detected, sure) =>
-    `${name} translates from ${language}, and this text ${sure ? "seems to be" : "may be"} ${detected || "in another language"}: what stands below is then no translation of it.`,
+    `${name} translates from ${language}, and this text ${sure ? "seems to be" : "may be"} ${detected || "in another language"}: ` +
+    `what stands below is then no translation of it.`,
   none: "No translator is available. Train one, or pass its folder when starting the studio:",
 };
 
 export const ZH = {
   tab: "翻译",
   title: "翻译与词对齐",
-  lead: "模型每生成一个目标词，都会对源句中的各个词分配注意力。把鼠标移到任意一侧的词上（或按 Tab 键），即可看到与它对齐的词。",
+  lead: "模型每生成一个目标词，都会对源句中的各个词分配注意力。" + "把鼠标移到任意一侧的词上（或按 Tab 键），即可看到与它对齐的词。",
   source: "要翻译的文本",
   placeholder: "输入一个句子",
   from: "源语言",
@@ -107,6 +108,7 @@ export const ZH = {
   mostlyUnknown: (name, language) =>
     `这段文本的大部分字符不在 ${name} 的词表中${language ? `（它的源语言是${language}）` : ""}，译文没有意义。`,
   foreign: (name, language, detected, sure) =>
-    `${name} 的源语言是${language}，而这段文本${sure ? "看来" : "可能"}是${detected || "另一种语言"}；那样的话，下面的文字不是它的译文。`,
+    `${name} 的源语言是${language}，而这段文本${sure ? "看来" : "可能"}是${detected || "另一种语言"}；` +
+    `那样的话，下面的文字不是它的译文。`,
   none: "这里没有翻译模型。请先训练一个，或在启动工作室时指定它的文件夹：",
 };

@@ -5,7 +5,9 @@ const SAMPLES = ["I don't know what", "She has been to", "A man is riding a", "R
 export const EN = {
   tab: "Write",
   title: "The path to the next token",
-  lead: "A language model reads a prompt and gives every possible next token a probability. See it arise layer by layer, draw a token, and ask which heads made it likely.",
+  lead:
+    "A language model reads a prompt and gives every possible next token a probability. See it arise layer by " +
+    "layer, draw a token, and ask which heads made it likely.",
   none: "No language model is available. Train one, or pass its folder when starting the studio:",
   model: "Model",
   prompt: "Prompt",
@@ -31,7 +33,9 @@ export const EN = {
   whyToken: (token) => `Why ${token}?`,
   stream: "The residual stream, layer by layer",
   streamAbout:
-    "Each column is a prefix, each row a layer, from the embedding at the bottom to the last layer on top. A cell shows what would be predicted if the model ended there; the bluer, the more certain. All of it comes from one pass.",
+    "Each column is a prefix, each row a layer, from the embedding at the bottom to the last layer on top. A cell " +
+    "shows what would be predicted if the model ended there; the bluer, the more certain. All of it comes from one " +
+    "pass.",
   layerName: (layer) => (layer ? `after layer ${layer - 1}` : "embedding"),
   read: "token read",
   cell: (layer, token, best, p) => `${layer ? `after layer ${layer - 1}` : "embedding"}, up to ${token}: ${best} ${p}`,
@@ -45,7 +49,8 @@ export const EN = {
   },
   whyTitle: "Which parts make a token likely?",
   whyAbout:
-    "A logit is a sum: of the embedding, of every head and of every MLP, each read through the final norm and the token's own direction. Mute a head to see the probabilities move.",
+    "A logit is a sum: of the embedding, of every head and of every MLP, each read through the final norm and the " +
+    "token's own direction. Mute a head to see the probabilities move.",
   whyOf: (token) => `The logit of ${token}`,
   kinds: {
     embedding: () => "embedding",
@@ -68,7 +73,10 @@ export const EN = {
 export const ZH = {
   tab: "续写",
   title: "通向下一个词元的路",
-  lead: "语言模型读入一段开头，给每个可能的下一个词元一个概率。在这里可以逐层看到概率如何形成，抽取一个词元，并查看是哪些头让它变得可能。",
+  lead:
+    "语言模型读入一段开头，给每个可能的下一个词元一个概率。" +
+    "在这里可以逐层看到概率如何形成，抽取一个词元，" +
+    "并查看是哪些头让它变得可能。",
   none: "这里没有语言模型。请先训练一个，或在启动工作室时指定它的文件夹：",
   model: "模型",
   prompt: "开头",
@@ -94,7 +102,9 @@ export const ZH = {
   whyToken: (token) => `为什么是 ${token}？`,
   stream: "逐层看残差流",
   streamAbout:
-    "每一列是一个前缀，每一行是一层，最下面是嵌入，最上面是最后一层。格子里是模型若到此为止会预测的词元；颜色越蓝，把握越大。所有结果来自一次前向计算。",
+    "每一列是一个前缀，每一行是一层，最下面是嵌入，最上面是最后一层。" +
+    "格子里是模型若到此为止会预测的词元；颜色越蓝，把握越大。" +
+    "所有结果来自一次前向计算。",
   layerName: (layer) => (layer ? `第 ${layer - 1} 层之后` : "嵌入"),
   read: "读入的词元",
   cell: (layer, token, best, p) => `${layer ? `第 ${layer - 1} 层之后` : "嵌入"}，读到 ${token}：${best} ${p}`,
@@ -103,7 +113,8 @@ export const ZH = {
   lengths: { before: "这一层之前的残差流", attention: "注意力加入的", mlp: "前馈层加入的", stream: "此处的残差流" },
   whyTitle: "是哪些部分让一个词元变得可能？",
   whyAbout:
-    "对数几率（logit）是一个和：嵌入、每个头、每个前馈层，各自经过最后的归一化，再投影到这个词元的方向上。屏蔽一个头，即可看到概率如何变化。",
+    "对数几率（logit）是一个和：嵌入、每个头、每个前馈层，各自经过最后的归一化，" +
+    "再投影到这个词元的方向上。屏蔽一个头，即可看到概率如何变化。",
   whyOf: (token) => `${token} 的 logit`,
   kinds: {
     embedding: () => "嵌入",

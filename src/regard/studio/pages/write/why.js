@@ -19,11 +19,17 @@ export function whyCard(studio, { choices, changed, error }) {
     token = candidate;
     try {
       const { model, muted } = choices;
-      const split = await post("/api/write/why", { model, ids: answer.ids, token: candidate.id, muted });
+      const asked = { model, ids: answer.ids, token: candidate.id, muted };
+      const key = JSON.stringify(asked);
+      const { why } = studio.memory; // drawn at once when the page is drawn anew
+      if (why && why.key === key) return output.replaceChildren(...partsElements(why.split));
+      const split = await post("/api/write/why", asked);
+      studio.memory.why = { key, split };
       if (token === candidate) output.replaceChildren(...partsElements(split));
     } catch (reason) {
       error.show(reason);
     }
+    return undefined;
   }
   function mute(layer, head) {
     const same = (one) => one.layer === layer && one.head === head;

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ....html_table import html_table
 from ....models.article_reader import ArticleInputs, ArticleReaderModel
 from ....terminal import Pen
 from ....text.articles import Sentence, split_article
@@ -19,6 +20,7 @@ from ....text.script import script_of
 from ....text.skimming import FEATURES, SkimmedArticle, skim
 from ....text.units import UNIT, UnitTable
 from ...opened import OpenedModel, TokenModel, TokenRows
+from ...results import short
 from ...runs import load_best, run_config
 from .config import ArticleConfig
 from .vectors import SentenceVectors
@@ -28,14 +30,22 @@ MOST_CHARACTERS = 1_000_000
 _LANGUAGES = {"CJK": "zh", "LATIN": "en"}
 _LONGEST_SPAN = {"zh": 30, "en": 60}  # units
 VECTOR_WEIGHT = 6.0  # of a cosine beside the picker's scores; chosen on the training papers
+_SHOWN = 18  # picked sentences that are printed
 _DETECTED = 5000  # characters the language is detected from
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
-    """An answer: its text, its place [start, stop) in the article, its sentence, its probability among all spans that were read.
+    """An answer from an article.
 
-    `span` is False where the reader gives the whole sentence, because it is not good at shorter spans in this language.
+    text: the answer.
+    start, stop: its place in the article, in characters.
+    sentence: the number of its sentence.
+    probability: of it, among all spans that were read.
+    span: False where the reader gives the whole sentence, because it is not good at shorter spans in this language.
+
+    >>> Answer("in 1702", 14, 21, sentence=0, probability=0.5, span=True)
+    Answer('in 1702', sentence 0, probability 0.50)
     """
 
     text: str
@@ -45,14 +55,26 @@ class Answer:
     probability: float
     span: bool
 
+    def __repr__(self) -> str:
+        return f"Answer({short(self.text)}, sentence {self.sentence}, probability {self.probability:.2f})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class ReadArticle:
     """The result of reading an article for a question.
 
-    weights   attention weight of each sentence; picks: the sentences read, the heaviest first
-    read      number of words (Chinese: characters) read; total: of the article
-    seconds   of skimming and reading; seconds_everything: of reading all sentences with the same reader, None if not measured
+    question: the question.
+    sentences: of the article, with their places.
+    weights: attention weight of each sentence.
+    picks: the sentences read, the heaviest first.
+    answer: the answer, with its place.
+    read, total: number of words (Chinese: characters) read, and of the article.
+    seconds: of skimming and reading.
+    seconds_everything: of reading all sentences with the same reader; None if not measured.
+
+    >>> import regard
+    >>> regard.open("article-reader").read("The ship sank in 1702. Nobody drowned. Lisbon mourned.", "When did the ship sink?", picks=1)
+    ReadArticle('When did the ship sink?': 'The ship sank in 1702.', read 5 of 9 words)
     """
 
     question: str
@@ -88,6 +110,27 @@ class ReadArticle:
         lines += [f"   ?   {self.question}", f"   =   {pen.strong(self.answer.text)}  {sure}", f"       {self.saving()}"]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return f"ReadArticle({short(self.question)}: {short(self.answer.text)}, read {self.read:,} of {self.total:,} words)"
+
+    def _picked(self) -> list[tuple[str, str, str]]:
+        """The picked sentences, the heaviest first: number, weight, text."""
+        return [(str(n), f"{self.weights[n]:.2f}", self.sentences[n].text) for n in self.picks[:_SHOWN]]
+
+    def __str__(self) -> str:
+        lines = [f"{weight}  {text if len(text) <= 100 else text[:99] + '…'}" for _, weight, text in self._picked()]
+        return "\n".join([*lines, f"   ?  {self.question[:200]}", f"   =  {self.answer.text[:200]}", f"      {self.saving()}"])
+
+    def _repr_html_(self) -> str:
+        rows = self._picked()
+        return html_table(
+            [("sentence", "weight", "text"), *rows],
+            title=f"{self.question} → {self.answer.text}",
+            note=self.saving(),
+            shades=[(None, self.weights[n], None) for n in self.picks[:_SHOWN]],
+            rest=max(len(self.picks) - _SHOWN, 0),
+        )
+
     def _marked(self, n: int, pen: Pen) -> str:
         """A picked sentence, with the answer marked if it is a part of it."""
         text = self.sentences[n].text
@@ -101,6 +144,14 @@ class ArticleReader(OpenedModel):
     """A trained article reader with its table of units.
 
     As `inputs` of a text, its last line or sentence is the question, and the sentences before it are the article.
+
+    model: the picker and the reader of spans.
+    table: characters and words with their rarity.
+    span_languages: in which an answer is a part of a sentence; elsewhere it is the sentence.
+
+    >>> import regard
+    >>> regard.open("article-reader").language("他去了北京。", "text")
+    'zh'
     """
 
     model: ArticleReaderModel
@@ -111,13 +162,21 @@ class ArticleReader(OpenedModel):
 
     @classmethod
     def untrained(cls, config: ArticleConfig, folder: Path) -> ArticleReader:
-        """Build a model with new weights for the table of units in a run's folder."""
+        """Build a model with new weights for the table of units in a run's folder.
+
+        config: the config of the run.
+        folder: the folder of the run.
+        """
         table = UnitTable.load(folder / UNITS)
         return cls(ArticleReaderModel(config.model.sizes(len(table), FEATURES)), table, span_languages=config.model.span_languages)
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> ArticleReader:
-        """Load the best model of a finished or running training."""
+        """Load the best model of a finished or running training.
+
+        folder: of the run.
+        device: where the weights are loaded.
+        """
         folder = Path(folder)
         reader = cls.untrained(run_config(folder, "article", ArticleConfig), folder)
         load_best(reader.model, folder)
@@ -145,7 +204,10 @@ class ArticleReader(OpenedModel):
         return article
 
     def language(self, text: str, what: str) -> str:
-        """Return "zh" or "en" by the script of a text; raise ValueError for any other script."""
+        """Return "zh" or "en" by the script of a text; raise ValueError for any other script.
+
+        what: what the error calls the text.
+        """
         script = script_of(text)
         if script is not None and script not in _LANGUAGES:
             raise ValueError(f"the {what} is in {script.capitalize()} letters; the model reads Chinese and English")
@@ -156,7 +218,16 @@ class ArticleReader(OpenedModel):
     ) -> ReadArticle:
         """Answer a question from the `picks` sentences with the highest attention weights; with `soft`, from all, by their weights.
 
-        compare     also read everything with the same reader, to measure the time saved
+        article: the text, or what `skimmed` returned for it.
+        question: the question.
+        picks: how many sentences to read.
+        soft: read all sentences, by their weights.
+        compare: also read everything with the same reader, to measure the time saved.
+
+        >>> import regard
+        >>> reader = regard.open("article-reader")
+        >>> reader.read("The ship sank in 1702. It had sailed from Lisbon. Nobody drowned.", "Where had it sailed from?").answer.text
+        'It had sailed from Lisbon.'
         """
         if picks < 1:
             raise ValueError(f"picks is {picks}; expected 1 or more")
@@ -187,7 +258,7 @@ class ArticleReader(OpenedModel):
         return article, weights, chosen, self.answer(article, question, chosen, weights)
 
     def seconds_of_everything(self, text: str, question: str) -> float:
-        """Return the seconds of reading all sentences of an article without skimming them."""
+        """Return the seconds of reading all sentences of the article `text` for a `question`, without skimming them."""
         begin = time.perf_counter()
         article = SkimmedArticle(text, self.table)
         every = range(len(article.sentences))
@@ -197,7 +268,7 @@ class ArticleReader(OpenedModel):
 
     @torch.no_grad()
     def weights(self, article: SkimmedArticle, question: str) -> Tensor:
-        """Return the attention weights of the sentences (S,), from skimming alone."""
+        """Return the attention weights of the sentences of an `article` for a `question`, (S,), from skimming alone."""
         skimmed = torch.from_numpy(skim(article, question)).unsqueeze(0).to(self.device)
         scores = self.model.picker.scores(skimmed)[0]
         if self.vectors is not None and self.language(question, "question") == "en":
@@ -206,14 +277,22 @@ class ArticleReader(OpenedModel):
 
     @torch.no_grad()
     def answer(self, article: SkimmedArticle, question: str, chosen: Sequence[int], weights: Tensor) -> Answer:
-        """Read the chosen sentences, the heaviest first, and return the best span in them, or the first where spans are not given."""
+        """Read the chosen sentences, the heaviest first, and return the best span in them, or the first where spans are not given.
+
+        article: what `skimmed` returned.
+        question: the question.
+        weights: what `weights` returned.
+        """
         language = self.language(question, "question")
         scores = self.span_scores(article, question, chosen)
         scores = scores + self.model.prior * weights[list(chosen)].clamp(min=1e-30).log().cpu().view(-1, 1, 1)
         return self.best(article, chosen, scores, language)
 
     def best(self, article: SkimmedArticle, chosen: Sequence[int], scores: Tensor, language: str) -> Answer:
-        """Return the best answer by the scores of spans (N, W, W) of the chosen sentences."""
+        """Return the best answer by the scores of spans (N, W, W) of the chosen sentences.
+
+        article: what `skimmed` returned; language: "zh" or "en".
+        """
         W = scores.shape[1]
         length = torch.arange(W) - torch.arange(W).unsqueeze(1) + 1
         scores = scores.masked_fill((length < 1) | (length > _LONGEST_SPAN[language]), -torch.inf)
@@ -232,7 +311,10 @@ class ArticleReader(OpenedModel):
 
     @torch.no_grad()
     def span_scores(self, article: SkimmedArticle, question: str, chosen: Sequence[int], *, batch: int = 32) -> Tensor:
-        """Return the scores of every span of the chosen sentences, (N, W, W): start × end. Sentences of like length are read together."""
+        """Return the scores of every span of the chosen sentences, (N, W, W): start × end. Sentences of like length are read together.
+
+        article, question: as in `answer`; batch: how many sentences at once.
+        """
         sizes = torch.tensor([len(article.units_in(n)) for n in chosen])
         order = sizes.argsort(stable=True).tolist()
         parts: list[tuple[list[int], Tensor]] = []

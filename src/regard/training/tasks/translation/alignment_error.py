@@ -21,11 +21,12 @@ from ....models.transformer import Transformer
 from ....readings import Rows
 from ....text.links import Aligned, Link, error_rate
 from ....text.vocabulary import BOS, EOS, SPACE, SPECIALS, Vocabulary
+from ...results import ErrorRates
 from .translations import Translations
 
 
 @torch.no_grad()
-def evaluate_alignment(opened: Translations, pairs: Sequence[Aligned]) -> dict[str, float]:
+def evaluate_alignment(opened: Translations, pairs: Sequence[Aligned]) -> ErrorRates:
     """Return the alignment error rate of every way to read the translator's attention.
 
     Bahdanau's model: "soft", all source words with at least half of the largest weight; "largest", the source word with the largest weight;
@@ -34,7 +35,7 @@ def evaluate_alignment(opened: Translations, pairs: Sequence[Aligned]) -> dict[s
     """
     opened.model.eval()
     if isinstance(opened.model, Transformer):
-        return _transformer(opened, pairs)
+        return ErrorRates(_transformer(opened, pairs))
     if not hasattr(opened.model, "align"):
         raise ValueError(f"a {type(opened.model).__name__} has no attention to align words with; give a translator with attention")
     result = {}
@@ -47,7 +48,7 @@ def evaluate_alignment(opened: Translations, pairs: Sequence[Aligned]) -> dict[s
         else:
             result["soft"] = error_rate([at_least_half(row) for row in words], pairs)
             result["largest"] = error_rate([largest(row) for row in words], pairs)
-    return result
+    return ErrorRates(result)
 
 
 def _transformer(opened: Translations, pairs: Sequence[Aligned]) -> dict[str, float]:

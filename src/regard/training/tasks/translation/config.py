@@ -125,6 +125,7 @@ class TransformerModel:
     attention_dropout: float = 0.0
     context: int = 512
     tied: bool = True
+    causal: bool = True
     copy: bool = False
 
     def build(self, source: int, target: int, *, shared: bool) -> nn.Module:

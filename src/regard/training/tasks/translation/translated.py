@@ -19,11 +19,17 @@ from ....text.alignment import draw
 class Translated:
     """One translation. `str()` gives its text; in a notebook it shows its alignment.
 
-    score      what the search ranks by: log_prob, corrected for length
-    log_prob   the log of the text's probability, in nats
-    alignment  attention weights (target words × source words); None without attention, with align=False, and for a text in parts
-    source     the text that was translated
-    others     further candidates, best first, as many as n_best asked for
+    text: the translation.
+    score: what the search ranks by: log_prob, corrected for length
+    log_prob: the log of the text's probability, in nats
+    source_words, target_words: the words of both, as the alignment has them.
+    alignment: attention weights (target words × source words); None without attention, with align=False, and for a text in parts
+    source: the text that was translated
+    others: further candidates, best first, as many as n_best asked for
+
+    >>> import regard
+    >>> regard.open("zh-en-transformer").translate("我爱中国").alignment.shape
+    torch.Size([4, 4])
     """
 
     text: str
@@ -36,7 +42,10 @@ class Translated:
     others: tuple[Translated, ...] = ()
 
     def picture(self, *, colour: bool = False, dark: bool = True) -> str:
-        """Return the alignment drawn as text, or "" if there is none."""
+        """Return the alignment drawn as text, or "" if there is none.
+
+        colour, dark: as in :func:`regard.text.draw`.
+        """
         if self.alignment is None:
             return ""
         return draw(self.alignment, self.target_words, self.source_words, colour=colour, dark=dark)

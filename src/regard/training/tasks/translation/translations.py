@@ -23,7 +23,17 @@ from .translated import Translated, best_with_others, joined
 
 
 class Translations(OpenedModel):
-    """A trained translator with its vocabularies. `limit` is the longest source, in tokens, it was trained on."""
+    """A trained translator with its vocabularies. `limit` is the longest source, in tokens, it was trained on.
+
+    model: a :class:`regard.models.Translator`.
+    source, target: the vocabularies.
+    decoding: beam width and length limit.
+    limit: the longest source, in tokens.
+
+    >>> import regard
+    >>> regard.open("zh-en-transformer").fits("我爱中国")
+    True
+    """
 
     task = "translation"
     limit: int
@@ -33,7 +43,11 @@ class Translations(OpenedModel):
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> Self:
-        """Load the best model of a finished or running training."""
+        """Load the best model of a finished or running training.
+
+        folder: of the run.
+        device: where the weights are loaded.
+        """
         config = run_config(folder, cls.task, TranslationConfig)
         source, target = (Vocabulary.load(Path(folder) / f"{side}.vocabulary.json") for side in ("source", "target"))
         model = build_best(lambda: config.model.build(len(source), len(target), shared=config.target.kind == "shared"), folder)
@@ -186,7 +200,10 @@ class Translations(OpenedModel):
         return [w.text for w in source_words], [w.text for w in target_words], weights
 
     def inputs(self, text: str, *, target: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return source ids (1, S), their number (1,), and target ids (1, T) beginning with <s>."""
+        """Return source ids (1, S), their number (1,), and target ids (1, T) beginning with <s>.
+
+        text: the source; target: the target; None: the translation of the text.
+        """
         target_text = self.candidates([text], width=1)[0][0].text if target is None else target
         source = torch.tensor(self.encode([text]), device=self.device)
         length = torch.tensor([source.shape[1]], device=self.device)

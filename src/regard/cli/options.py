@@ -1,0 +1,38 @@
+"""What options of several commands share: the device, and limits of numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import typer
+
+LARGEST = 10**9  # of counts that have no other limit
+LARGEST_BEAM = 1000
+LARGEST_SEED = 2**63 - 1
+
+
+def check_device(name: str) -> str:
+    """Return the name, or raise an error for a device that torch does not know or this machine does not have."""
+    if name == "cpu":
+        return name  # without importing torch
+    import torch
+
+    available = ["cpu", *(kind for kind in ("cuda", "mps") if getattr(torch, kind).is_available())]
+    if name.partition(":")[0] not in available:
+        raise typer.BadParameter(f"{name!r} is not available; torch finds {', '.join(available)} on this machine")
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise typer.BadParameter(f"{name!r} is not a device of this machine ({error})") from error
+    return name
+
+
+def check_finite(value: float | None) -> float | None:
+    """Return a number, or raise an error if it is infinite or not a number, which is never outside a range."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number")
+    return value
+
+
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps", callback=check_device)]
