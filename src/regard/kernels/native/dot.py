@@ -48,7 +48,8 @@ class DotArguments:
 
     @classmethod
     def of(cls, request: Request, mask: Tensor | None) -> DotArguments:
-        bias, betas = kernel_bias(request), request.beta if isinstance(request.beta, Tensor) else None
+        bias = None if request.bias is None else kernel_bias(request)
+        betas = request.beta if isinstance(request.beta, Tensor) else None
         return cls(
             request.query,
             request.key,
@@ -60,7 +61,7 @@ class DotArguments:
             mask,
             request.scale,
             request.cap or 0.0,
-            1.0 if isinstance(request.beta, Tensor) else request.beta,
+            request.beta if betas is None else 1.0,
             request.dropout,
             request.seed,
             int(bias is not None and bias.requires_grad),
