@@ -111,7 +111,7 @@ def _prepare_second_order(grad_outputs: tuple[Tensor | None, ...]) -> None:
     A hook after it could do that alone, but would take four times as long in the backward passes that need nothing.
     """
     if torch.is_grad_enabled():
-        node: Any = torch._C._current_autograd_node()  # type: ignore[attr-defined]
+        node: Any = torch._C._current_autograd_node()
         if _REPLACED not in node.metadata:
             node.metadata[_REPLACED] = True
             query, mask = node._saved_query, _CAUSAL[1] if node._saved_is_causal else None

@@ -61,7 +61,7 @@ class DotArguments:
             mask,
             request.scale,
             request.cap or 0.0,
-            request.beta if betas is None else 1.0,
+            1.0 if isinstance(request.beta, Tensor) else request.beta,
             request.dropout,
             request.seed,
             int(bias is not None and bias.requires_grad),
