@@ -28,7 +28,12 @@ PAGES: dict[str, tuple[str, str, str | None]] = {
     "layers": ("Layers", "regard.layers", None),
     "models": ("Models", "regard.models", None),
     "zoo": ("Open trained models", "regard.zoo", None),
-    "opened": ("What an opened model does", "regard.training", None),
+    "opened": (
+        "What an opened model does",
+        "regard.training",
+        "Translations Translated LanguageModel TextGenerator Prefixes Prefix ArticleReader ReadArticle Answer StoryReader Answered "
+        "MaskedModel Filled Candidate Classifier Classified Summariser ErrorRates TrainingLog OpenedModel",
+    ),
     "sight": ("Inspect models", "regard.sight", None),
     "cost": ("Costs", "regard.cost", None),
     "text": ("Text", "regard.text", None),

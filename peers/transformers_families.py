@@ -74,6 +74,7 @@ class Tester:
         self.batch_size, self.seq_length, self.is_training = B, 17 if family == "Vit" else L, True
         self.encoder_seq_length = self.decoder_seq_length = self.key_length = self.seq_length
         self.hidden_size, self.num_hidden_layers, self.num_attention_heads = 32, 2, 4
+        self.num_masks, self.mask_length = 8, 16  # of ViT's patches, without the class token
 
     def get_config(self) -> Any:
         return FAMILIES[self.family][0]()

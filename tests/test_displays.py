@@ -193,6 +193,7 @@ def test_a_head_is_saved_with_its_words_and_its_batch_item(shown, tmp_path, view
     assert "layer 3 · head 5 · batch item 1" in text
     assert head.sighting.tokens[1][0] in text
     assert "in short" in head.save(tmp_path / "title.svg", view, title="in short").read_text(encoding="utf-8")
+    assert "layer 3 · head 5" not in head.save(tmp_path / "none.svg", view, title="").read_text(encoding="utf-8")
 
 
 def test_a_head_refuses_what_it_cannot_draw(shown, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from regard.sight import change, watch
 
 ATTENTION = re.compile(r"(attention|attn)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
+EQUAL = 1e-5
 NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate|external|largekernel", re.IGNORECASE)
 
 
@@ -43,12 +45,17 @@ def check(model: nn.Module, run: Callable[[nn.Module], Any], *, eager: Callable[
             "own": all(torch.equal(a, b) or not bool(torch.isfinite(a).all()) for a, b in zip(outputs(plain), same, strict=True)),
             "own seen": len(own),
             "expected": len(expected),
-            "weights": weights_difference(seen, expected, len(seen.missed)),
-            "unmatched": sum(not any(fits(s, w) for s in seen) for w in expected),
+            "weights": weights_difference(seen, expected, prompt_length(model)),
+            "unmatched": sum(not any(True for s in seen for _ in parts_of(s, w, prompt_length(model))) for w in expected),
             "proof": all(s.proof.holds for s in seen),
             "problems": sorted({str(w.message)[:200] for w in problems if "proof" in str(w.message)}),
             "from": sorted({s.proof.kernel.split("recomputed from ")[-1] if "recomputed" in s.proof.kernel else "interface" for s in seen}),
         }
+        if eager is not None and (result["weights"] or 0) > EQUAL:  # ColPali's eager attention is causal, that with SDPA is not
+            other = in_eager_mode(model)
+            with watch(other, keep=True) as in_eager:
+                run(other)
+            result["weights"] = weights_difference(in_eager, expected, prompt_length(model))
         result["what-if"] = what_if(model, run, outputs(plain)) if len(seen) else None
     return result
 
@@ -59,13 +66,18 @@ def is_inside(name: str, module: str) -> bool:
 
 @contextmanager
 def attention_modules(model: nn.Module) -> Iterator[list[str]]:
-    """Collect the names of the innermost modules that are named attention and run inside the block."""
+    """Collect the names of the innermost modules that are named attention and do something inside the block."""
     ran: list[str] = []
     hooks = []
     for name, module in model.named_modules():
         kind = type(module).__name__
         if ATTENTION.search(kind) and not NOT_OVER_TOKENS.search(kind) and name:
-            hooks.append(module.register_forward_pre_hook(lambda m, a, name=name: ran.append(name)))
+
+            def note(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any, name: str = name) -> None:
+                if not any(output is x for x in (*args, *kwargs.values())):
+                    ran.append(name)
+
+            hooks.append(module.register_forward_hook(note, with_kwargs=True))
     collected: list[str] = []
     try:
         yield collected
@@ -76,55 +88,70 @@ def attention_modules(model: nn.Module) -> Iterator[list[str]]:
         collected += [name for name in unique if not any(other != name and other.startswith(name + ".") for other in unique)]
 
 
+def in_eager_mode(model: nn.Module) -> nn.Module:
+    """Return a copy of a transformers model that runs its eager attention."""
+    other = copy.deepcopy(model)
+    other.set_attn_implementation("eager")
+    return other
+
+
 def eager_weights(model: nn.Module, run: Callable[[nn.Module], Any]) -> Iterator[Tensor]:
     """Run a model with its eager attention and yield every tensor of weights that it returns."""
-    before = model.config._attn_implementation
     try:
-        model.set_attn_implementation("eager")
-        found = run(model)
+        found = run(in_eager_mode(model))
     except Exception:
         return
-    finally:
-        model.set_attn_implementation(before)
     for name, value in found.items() if hasattr(found, "items") else ():
         if "attention" in name and isinstance(value, tuple | list):
             yield from (x.detach() for x in value if isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point())
 
 
-def fits(seen: Any, weights: Tensor) -> bool:
-    """Return whether a recorded attention may be the one that a model returned; CPM-Ant leaves out its prompt, at the beginning."""
-    B, h, L, S = seen.shape
-    return (B, h) == tuple(weights.shape[:2]) and L - weights.shape[2] == S - weights.shape[3] >= 0 and seen.kept is not None
+def prompt_length(model: nn.Module) -> int:
+    """Return how many first tokens a model leaves out of the weights that it returns, as CPM-Ant does."""
+    return int(getattr(getattr(model, "config", None), "prompt_length", 0) or 0)
 
 
-def weights_difference(seen: Any, expected: list[Tensor], missed: int) -> float | None:
+def parts_of(seen: Any, returned: Tensor, prompt: int) -> Iterator[Callable[[Tensor], Tensor]]:
+    """Yield what of a recorded attention may be the weights that a model returned, as functions of its weights: all of it; the keys of
+    the text or those of the source, where one attention has both (T5Gemma 2); all but a prompt.
+    """
+    (B, h, L, S), (l, s) = seen.shape, returned.shape[-2:]
+    if (B, h) != tuple(returned.shape[:2]) or seen.kept is None:
+        return
+    if (l, s) == (L, S):
+        yield lambda p: p
+    elif l == L and s < S and bool(((returned.sum(-1) - 1).abs() > 1e-3).any()):  # not the windows of Longformer
+        yield from (lambda p: p[..., :s], lambda p: p[..., -s:])
+    elif prompt and L - l == S - s == prompt:
+        yield lambda p: p[..., prompt:, prompt:]
+
+
+def weights_difference(seen: Any, expected: list[Tensor], prompt: int) -> float | None:
     """Return the largest difference of an expected tensor of weights from the recorded one nearest to it.
 
-    missed: how many layers gave no weights; what those return (MiniMax's linear attention) is left out, as the farthest.
+    What missed layers return (MiniMax's linear attention) is no weights, and left out as the farthest.
     """
     errors = []
-    for weights in expected:
-        candidates = [s for s in seen if fits(s, weights)]
-        if candidates:
-            errors.append(min(difference(s.weights().to(weights.dtype), weights) for s in candidates))
-    errors = sorted(errors)[: len(expected) - missed]
+    for returned in expected:
+        found = [difference(s.weights().to(returned.dtype), returned, part) for s in seen for part in parts_of(s, returned, prompt)]
+        errors += [min(found)] if found else []
+    errors = sorted(errors)[: len(expected) - len(seen.missed)]
     return max(errors) if errors else None
 
 
-def difference(recorded: Tensor, returned: Tensor) -> float:
-    """Return the largest difference of recorded weights from those a model returned.
+def difference(recorded: Tensor, returned: Tensor, part: Callable[[Tensor], Tensor]) -> float:
+    """Return the largest difference of a part of recorded weights from those a model returned.
 
     Not compared are rows that the model returned wrongly: with BigBird, a random block that a row sees already counts twice in its output
     and once in what it returns, so that the row does not sum to 1. A model with sinks may return its weights before these.
     """
-    whole = recorded.sum(-1, keepdim=True)
-    L, S = returned.shape[-2:]
     errors = []
-    for weights in (recorded, recorded / whole.clamp(min=1e-9)):
-        error = (weights[..., -L:, -S:] - returned).abs().amax(-1)
-        partial = (weights.sum(-1) - 1).abs()[..., -L:] < 1e-3
-        lost = partial & ((returned.sum(-1) - 1).abs() > 1e-3) if returned.shape == recorded.shape else torch.zeros_like(partial)
-        errors.append(float(error.masked_fill(lost, 0).max()) if not bool(lost.all()) else float("inf"))
+    for weights in (recorded, recorded / recorded.sum(-1, keepdim=True).clamp(min=1e-9)):
+        error = (part(weights) - returned).abs().amax(-1)
+        if returned.shape == recorded.shape:
+            wrong = ((weights.sum(-1) - 1).abs() < 1e-3) & ((returned.sum(-1) - 1).abs() > 1e-3)
+            error = error.masked_fill(wrong, 0) if not bool(wrong.all()) else error
+        errors.append(float(error.max()))
     return min(errors)
 
 

@@ -79,11 +79,11 @@ def _can_be_set(kind: type, name: str) -> bool:
 
 
 def fill_zeros(model: nn.Module) -> None:
-    """Give parameters that begin as zero random numbers: behind a last layer of zeros no change of attention would show."""
+    """Give parameters that begin as zero, or nearly, random numbers: behind them no change of attention would show."""
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.is_floating_point() and not bool(parameter.any()):
-                nn.init.normal_(parameter, std=0.02)
+            if parameter.is_floating_point() and parameter.numel() and float(parameter.abs().max()) < 1e-3:
+                nn.init.normal_(parameter, std=0.1 if parameter.dim() == 1 else 0.02)
 
 
 def _layer_types(types: list[str], layers: int) -> list[str]:

@@ -10,10 +10,11 @@ from typing import Any, Unpack
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from .choices import Softmax
 from .html_table import html_table
-from .kernels.fused import plain, sdpa
+from .kernels.fused import plain_work, twice_differentiable
 from .kernels.jagged import pack
 from .kernels.kernel import Selection
 from .kernels.native import single_query
@@ -142,14 +143,14 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
         return output
     if (
         _plain_options(options)
-        and plain(query, key, value)
-        and query.numel() * key.shape[2] < SMALL
-        and not (query.dtype == torch.bfloat16 and query.requires_grad)
+        and 0 < plain_work(query, key, value) < SMALL
+        and not (query.requires_grad and query.dtype == torch.bfloat16)
         and not intercepted()
         and transform(query) is None
     ):
         # A small call with default options: the general path would end in the same call, and costs more than its arithmetic.
-        return sdpa(query, key, value)
+        output = functional.scaled_dot_product_attention(query, key, value)
+        return twice_differentiable(output) if output.requires_grad else output
     if "readings" in options:
         raise TypeError("attend returns the output alone; use observe(…, readings=…)")
     request = Request.of(query, key, value, **options)
@@ -198,6 +199,9 @@ def explain(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Observe
     >>> explain(q, q, q, kernel="streamed").kernel
     'streamed'
     """
+    if isinstance(query, Tensor) and query.is_nested and not options.get("readings"):
+        *packed, packed_options, _ = pack(query, key, value, dict(options))
+        return explain(*packed, **packed_options)
     options["generator"] = None  # leave the state of the caller's generator as it is
     request = Request.of(query, key, value, needs_lse=bool(options.get("readings")), **options)
     kernel, rejected = select(request)

@@ -15,13 +15,15 @@ def transform(x: Tensor) -> str | None:
     >>> transform(torch.zeros(2, device="meta"))
     'a meta tensor'
     """
-    if torch.compiler.is_compiling():
-        return None
+    return None if torch.compiler.is_compiling() else _transform(x)
+
+
+def _transform(x: Tensor) -> str | None:
     if torch._C._are_functorch_transforms_active():
         return "a torch.func transform"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation"
-    if x.device.type == "meta":
+    if x.is_meta:
         return "a meta tensor"
     return "a fake tensor" if type(x) is not Tensor and hasattr(x, "fake_mode") else None
 
@@ -33,7 +35,7 @@ def compiling() -> bool:
 
 def readable(x: Tensor) -> bool:
     """Whether Python may read the numbers of x."""
-    return not compiling() and transform(x) is None
+    return not torch.compiler.is_compiling() and _transform(x) is None
 
 
 def batched_gradient(x: Tensor | None) -> bool:

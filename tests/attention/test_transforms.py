@@ -247,3 +247,16 @@ def test_readings_under_a_transform_are_refused_with_the_reason() -> None:
     q, k, v = inputs()
     with pytest.raises(ValueError, match="rows: readings are summed in place"):
         torch.func.vmap(lambda x: regard.observe(x, k, v, readings=[regard.Entropy()]).output)(q[None])
+
+
+def test_double_backward_after_a_gradient_that_kept_the_graph() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs())
+    out = regard.attend(q, k, v)
+    assert regard.explain(q, k, v).kernel == "fused"
+    torch.autograd.grad(out.sum(), q, retain_graph=True)
+    results = []
+    for output in (out, out, dense(None)(q, k, v)):
+        (grad,) = torch.autograd.grad(output.sin().sum(), q, create_graph=True)
+        results.append([grad, *torch.autograd.grad(grad.square().sum(), (q, k, v), retain_graph=True)])
+    same(results[0], results[2], torch.float64)
+    same(results[1], results[2], torch.float64)

@@ -138,19 +138,50 @@ def test_effects_of_models_that_return_other_things(how: str) -> None:
     assert effect.mean_cosine < 1 - 1e-6
 
 
+def test_the_effect_on_a_model_of_pictures_and_texts() -> None:
+    """CLIP returns the similarity of every picture to every text, which is what the KL is of."""
+    transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40}
+    text = {**sizes, "vocab_size": 97, "max_position_embeddings": 16, "eos_token_id": 2}
+    config = transformers.CLIPConfig(text_config=text, vision_config={**sizes, "image_size": 32, "patch_size": 8}, projection_dim=16)
+    inputs = {"input_ids": torch.randint(3, 97, (3, 9)), "pixel_values": torch.randn(2, 3, 32, 32)}
+    with change(transformers.CLIPModel(config)) as c:
+        same = c.effect(inputs)
+        c.layer(0).mute()
+        effect = c.effect(inputs)
+    assert same.kl is not None
+    assert effect.kl is not None
+    assert effect.kl.shape == (2,)
+    assert (same.mean_kl, effect.mean_kl > 1e-9) == (pytest.approx(0, abs=1e-12), True)
+
+
 def test_labels_of_images_and_sound() -> None:
     transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40}
     vit = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=32, patch_size=8))
-    scores = label_heads(vit, batch=2).scores
-    assert sorted(scores) == [0, 1]
-    assert all(0 <= x <= 1 for x in scores[0]["uniform"])
-    assert all(x != x for x in scores[0]["induction"])
-    assert all(x != x for x in scores[0]["local"])
+    convolutions = {"conv_dim": (16, 16), "conv_kernel": (10, 3), "conv_stride": (5, 2), "num_feat_extract_layers": 2}
+    speech = {**sizes, **convolutions, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
+    wav2vec2 = transformers.Wav2Vec2Model(transformers.Wav2Vec2Config(**speech))
+    for model in (vit, wav2vec2):
+        scores = label_heads(model, batch=2).scores
+        assert sorted(scores) == [0, 1]
+        assert all(0 <= x <= 1 for x in scores[0]["uniform"])
+        assert all(x != x for x in scores[0]["induction"])
+    assert all(x != x for x in label_heads(vit, batch=2).scores[0]["local"])
     strange = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=32, patch_size=8))
     strange.main_input_name = "point_clouds"
     with pytest.raises(ValueError, match="point_clouds"):
         label_heads(strange)
+
+
+def test_labels_of_an_encoder_decoder() -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install transformers to compare with its models")
+    sizes = {"vocab_size": 97, "d_model": 32, "d_kv": 8, "num_heads": 4, "num_layers": 1, "d_ff": 40, "decoder_start_token_id": 0}
+    scores = label_heads(transformers.T5Model(transformers.T5Config(**sizes)), length=12, batch=2).scores
+    encoder, decoder, cross = (scores[layer] for layer in (0, 1, 2))
+    assert all(0 <= x <= 1 for x in (*encoder["previous token"], *decoder["induction"], *cross["sink"]))
+    assert all(x != x for x in (*encoder["induction"], *cross["induction"], *cross["previous token"]))
 
 
 def test_a_report_for_every_batch_item(model: Gpt, tmp_path: object) -> None:

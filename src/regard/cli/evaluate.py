@@ -42,7 +42,7 @@ def evaluate(
     if task not in TASKS:
         raise typer.BadParameter(f"task is {task!r}; expected one of {', '.join(TASKS)}, alignment")
     if not test:
-        raise typer.BadParameter("give the test file", param_hint="--test")
+        raise typer.BadParameter("give the test file, such as --test pairs.tsv", param_hint="--test")
     if train is not None:
         raise typer.BadParameter("only `regard evaluate alignment` uses training pairs", param_hint="--train")
     entry = find_task(task)

@@ -70,7 +70,7 @@ def add(
     from ..zoo.install import add as add_model
 
     with wrong_arguments():
-        entry = add_model(what, name=name, tell=lambda line: typer.echo(line, err=True))
+        entry = add_model(what, name=name, tell=lambda line: print(line, file=sys.stderr))
     sys.stdout.write(f"{entry.name} added: {entry.bytes / 1e6:.0f} MB in {entry.folder}\n")
     is_language_model = entry.card is not None and entry.card.task == "lm"
     example = (

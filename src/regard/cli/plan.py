@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -258,7 +259,7 @@ def list_presets(as_json: _Json = False) -> None:
         return
     width = max(map(len, counts))
     for name, count in counts.items():
-        typer.echo(f"{name:<{width}}  {count:>19,}")
+        print(f"{name:<{width}}  {count:>19,}")
 
 
 def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roofline: bool) -> Machine | None:
@@ -278,7 +279,7 @@ def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roof
 def _draw(draw: Any, path: Path) -> None:
     with wrong_arguments("--picture"):
         draw(path)
-    typer.echo(f"wrote {path}", err=True)
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def _console() -> Any:
@@ -288,9 +289,9 @@ def _console() -> Any:
 
 
 def _print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    print(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"regard plan: {message}", err=True)
+    print(f"regard plan: {message}", file=sys.stderr)
     raise typer.Exit(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -40,4 +41,4 @@ def studio(
             raise typer.BadParameter(f"{run} is not a run (it has no run.json); give the `out` folder of a training", param_hint="--run")
         os.environ["REGARD_RUNS"], page = str(folder.parent), f"#train?run=runs/{folder.name}"
     with wrong_arguments():
-        serve(model or (), port=port, open_page=open_page, report=typer.echo, page=page)
+        serve(model or (), port=port, open_page=open_page, report=partial(print, flush=True), page=page)

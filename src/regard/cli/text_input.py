@@ -21,7 +21,7 @@ def lines_of(texts: Sequence[str] | None, file: Path | None) -> list[str]:
     else:
         lines, name = decode_lines(_read_stdin(), "standard input"), "standard input"
     if not any(line.strip() for line in lines):
-        raise ValueError(f"{name} is empty; there is nothing to read")
+        raise ValueError(f"{name} is empty; there is nothing to read: give a text")
     return lines
 
 

@@ -55,7 +55,7 @@ def train(
     console = Console(highlight=False, quiet=os.environ.get("RANK", "0") != "0")  # of several processes only the first prints
     if example:
         with wrong_arguments():
-            typer.echo(find_task(task).manual, nl=False)
+            print(find_task(task).manual, end="")
         return
     if config is None:
         raise typer.BadParameter(

@@ -9,6 +9,7 @@ Axes: B batch, h heads, L queries, S keys, d width.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -90,49 +91,63 @@ def sdpa(
 ) -> Tensor:
     """torch's scaled_dot_product_attention, whose gradient can here be differentiated again. A mask is torch's causal one."""
     output = functional.scaled_dot_product_attention(query, key, value, is_causal=mask is not None, scale=scale, enable_gqa=grouped)
-    if output.requires_grad and not compiling() and output.grad_fn is not None and output.grad_fn.name() == _FLASH:
-        output.grad_fn.register_hook(_SecondOrder(query, key, value, mask, scale))
+    return twice_differentiable(output) if output.requires_grad else output
+
+
+def twice_differentiable(output: Tensor) -> Tensor:
+    """The output of torch's scaled_dot_product_attention, whose gradient can now be differentiated again."""
+    if not compiling() and (node := output.grad_fn) is not None and node.name() == _FLASH:
+        node.register_prehook(_prepare_second_order)
     return output
 
 
 _FLASH = "ScaledDotProductFlashAttentionForCpuBackward0"  # torch defines no gradient of its gradient
+_REPLACED = "regard replaces the gradient"
 
 
-class _SecondOrder:
-    """Hook of SDPA's backward: where the gradient will be differentiated again, replace it by one that can be."""
+def _prepare_second_order(grad_outputs: tuple[Tensor | None, ...]) -> None:
+    """Hook before SDPA's backward: where the gradient will be differentiated again, have it replaced by one that can be.
 
-    __slots__ = ("call",)
-
-    def __init__(self, *call: Any) -> None:
-        self.call: tuple[Any, ...] | None = call
-
-    def __call__(self, grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
-        if not torch.is_grad_enabled():
-            self.call = None  # do not keep the inputs alive longer than autograd does
-            return None
-        if self.call is None:
-            raise RuntimeError("attention was differentiated before without create_graph; pass create_graph=True in the first call too")
-        query, key, value, mask, scale = self.call
-        request = Request(query, key, value, Softmax(), mask=mask, scale=query.shape[-1] ** -0.5 if scale is None else scale)
-        grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
-        return tuple(grads[: len(grad_inputs)])
+    A hook after it could do that alone, but would take four times as long in the backward passes that need nothing.
+    """
+    if torch.is_grad_enabled():
+        node: Any = torch._C._current_autograd_node()
+        if _REPLACED not in node.metadata:
+            node.metadata[_REPLACED] = True
+            query, mask = node._saved_query, _CAUSAL[1] if node._saved_is_causal else None
+            scale = query.shape[-1] ** -0.5 if node._saved_scale is None else node._saved_scale
+            request = Request(query, node._saved_key, node._saved_value, Softmax(), mask=mask, scale=scale)
+            node.register_hook(partial(_second_order, request))
 
 
-def plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether inputs need no normalisation: 4-D, one dtype and device, equal heads and widths, unit last stride, not empty."""
+def _second_order(
+    request: Request, grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]
+) -> tuple[Tensor | None, ...] | None:
+    if not torch.is_grad_enabled():
+        return None
+    grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
+    return tuple(None if old is None else grad for old, grad in zip(grad_inputs, grads, strict=False))  # None: nobody asked for it
+
+
+def plain_work(query: Tensor, key: Tensor, value: Tensor) -> int:
+    """The multiplications of q·kᵀ for inputs that need no normalisation, else 0.
+
+    Such inputs are 4-D, with one dtype and device, equal heads and widths, and a last stride of 1.
+    """
     try:
-        (B, h, L, d), shape = query.shape, key.shape
-        return (
+        (B, h, L, d), shape, dtype = query.shape, key.shape, query.dtype
+        if (
             shape == value.shape
             and len(shape) == 4
             and shape[0] == B
             and shape[1] == h
             and shape[3] == d
-            and query.dtype == key.dtype == value.dtype
-            and query.is_floating_point()
+            and dtype == key.dtype == value.dtype
+            and dtype.is_floating_point
             and query.stride(3) == key.stride(3) == value.stride(3) == 1
             and query.device == key.device == value.device
-            and L * shape[2] * B * h * d > 0
-        )
+        ):
+            return B * h * L * shape[2] * d
     except (AttributeError, ValueError):  # not tensors, or not four axes: the general path raises the error
-        return False
+        pass
+    return 0

@@ -43,14 +43,14 @@ def named_part(part: Any, name: str, known: Mapping[str, Any]) -> Any:
 
 def check_score(score: Score) -> None:
     """Refuse what is no score."""
-    if isinstance(score, type) and issubclass(score, Score):
-        raise TypeError(f"score is the class {score.__name__}; pass an object of it, e.g. {score.__name__}(…)")
-    if callable(score) and not isinstance(score, Score):
-        raise TypeError(
-            f"score is a {type(score).__name__}; write a subclass of regard.Score whose tile(query, key) computes (…, l, s) scores "
-            "from (…, l, d) and (…, s, d)"
-        )
     if not isinstance(score, Score):
+        if isinstance(score, type) and issubclass(score, Score):
+            raise TypeError(f"score is the class {score.__name__}; pass an object of it, e.g. {score.__name__}(…)")
+        if callable(score):
+            raise TypeError(
+                f"score is a {type(score).__name__}; write a subclass of regard.Score whose tile(query, key) computes (…, l, s) scores "
+                "from (…, l, d) and (…, s, d)"
+            )
         raise TypeError(f"score is a {type(score).__name__}; expected a regard score, e.g. regard.Dot(), or a subclass of regard.Score")
     if type(score).tile is Score.tile and type(score).forward is not Score.forward:
         raise TypeError(f"{type(score).__name__} defines forward, which kernels do not call; name it tile(query, key)")
@@ -58,9 +58,9 @@ def check_score(score: Score) -> None:
 
 def check_choice(choice: Choice) -> None:
     """Refuse what is no choice, and hard choices that kernels do not know."""
-    if isinstance(choice, type) and issubclass(choice, Choice):
-        raise TypeError(f"choice is the class {choice.__name__}; pass an object of it, e.g. {choice.__name__}()")
     if not isinstance(choice, Choice):
+        if isinstance(choice, type) and issubclass(choice, Choice):
+            raise TypeError(f"choice is the class {choice.__name__}; pass an object of it, e.g. {choice.__name__}()")
         raise TypeError(
             f"choice is a {type(choice).__name__}; expected a regard choice, e.g. regard.Softmax(), or a subclass of regard.Choice"
         )

@@ -217,8 +217,11 @@ class Request:
             return False
         if self.query.requires_grad or self.key.requires_grad or self.value.requires_grad:
             return True
-        optional = (self.key_bias, self.sinks, self.bias, self.beta, self.choice.learned)
-        return any(isinstance(x, Tensor) and x.requires_grad for x in optional) or any(x.requires_grad for x in self.parameters())
+        for x in (self.key_bias, self.sinks, self.bias, self.beta, self.choice.learned):
+            if x is not None and isinstance(x, Tensor) and x.requires_grad:
+                return True
+        parameters = self.parameters()
+        return bool(parameters) and any(x.requires_grad for x in parameters)
 
     @property
     def work(self) -> int:
@@ -267,7 +270,7 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
         for name, x in (("query", query), ("key", key), ("value", value)):
             if not x.is_floating_point():
                 raise TypeError(f"{name} is {x.dtype}; attention needs floating point; convert it, e.g. with {name}.float()")
-        if not _autocast(query.device.type):
+        if not _autocast(query):
             raise TypeError(f"query is {dtype}, key {key.dtype}, value {value.dtype}; convert them to one dtype")
     if not query.device == key.device == value.device:
         raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
@@ -295,20 +298,22 @@ def check_readings(readings: Sequence[Reading]) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def _autocast(device: str) -> bool:
-    return device != "meta" and torch.is_autocast_enabled(device)
+def _autocast(x: Tensor) -> bool:
+    if x.is_cpu:  # asked first, since reading the name of a tensor's device takes as long as the rest
+        return torch.is_autocast_enabled("cpu")
+    return not x.is_meta and torch.is_autocast_enabled(x.device.type)
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
     """The dtype to compute in, as in torch's SDPA: under autocast, everything but float64 uses the autocast dtype."""
-    if x.dtype == torch.float64 or not _autocast(x.device.type):
+    if x.dtype == torch.float64 or not _autocast(x):
         return x.dtype
     return torch.get_autocast_dtype(x.device.type)
 
 
 def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) -> tuple[Tensor, Tensor, Tensor]:
     """The inputs in the autocast dtype; half precision becomes float32 for scores that are not plain dot products."""
-    if _autocast(query.device.type):
+    if _autocast(query):
         query, key, value = (x.to(compute_dtype(x)) for x in (query, key, value))
     if score.widens and query.dtype in (torch.bfloat16, torch.float16):
         query, key, value = query.float(), key.float(), value.float()
@@ -362,8 +367,9 @@ def inverse_temperature(choice: Choice, heads: int) -> float | Tensor:
 
 def sink_logits(choice: Choice, heads: int, beta: float | Tensor) -> Tensor | None:
     """The choice's sinks over the temperature, (h,)."""
-    if choice.learned is not None and choice.learned.dim() and choice.learned.numel() not in (1, heads):
-        raise ValueError(f"{choice} has {choice.learned.numel()} learned numbers but there are {heads} heads; give one or one per head")
+    learned = choice.learned
+    if learned is not None and learned.dim() and learned.numel() not in (1, heads):
+        raise ValueError(f"{choice} has {learned.numel()} learned numbers but there are {heads} heads; give one or one per head")
     sinks: Tensor | None = getattr(choice, "sinks", None)
     if sinks is None:
         return None

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import torch
 
-from ..tracing import compiling, transform
+from ..tracing import readable
 from .fused import Fused
 from .kernel import Kernel, Result, Selection
 from .native import Native, instruction_set
@@ -37,11 +37,11 @@ _HAS_NATIVE = instruction_set() is not None  # read once: a graph of torch.compi
 def order(request: Request) -> tuple[Kernel, ...]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them; `rows` under transforms and in graphs."""
     kernels = _order(request)
-    return (*kernels, KERNELS["rows"]) if compiling() or transform(request.query) is not None else kernels
+    return kernels if readable(request.query) else (*kernels, KERNELS["rows"])
 
 
 def _order(request: Request) -> tuple[Kernel, ...]:
-    if request.query.device.type != "cpu" or not _HAS_NATIVE:
+    if not request.query.is_cpu or not _HAS_NATIVE:
         return _TORCH_ONLY
     # torch's autograd bookkeeping is in C++, ours in Python: with a gradient torch stays faster up to a larger size; but not in
     # half precision, where the backward of torch's CPU kernel takes many times as long as ours.

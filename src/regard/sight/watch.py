@@ -96,6 +96,7 @@ class watch(ModelHooks):
         self._tokenizer = tokenizer
         self._passes: list[tuple[ForwardIds, int]] = []  # per forward pass: its ids, and how many attentions preceded it
         self._kinds: dict[int, str] = {}
+        self._has_decoder: bool | None = None
         self.sighting = Sighting(model=type(model).__name__, tokens=tokens)
         self._tokens_known = tokens is not None
 
@@ -226,9 +227,10 @@ class watch(ModelHooks):
     def _kind_of_layer(self, captured: CapturedAttention, call: LayerCall, request: Request) -> str:
         """Return the kind of a layer, decided by its first call: a later decoding step has one query and often no mask."""
         if call.layer not in self._kinds:
-            parts = ((name, module) for name, module in self.model.named_modules() if not isinstance(module, nn.Linear))
-            has_decoder = any("decoder" in name.lower() for name, _ in parts)  # a Linear of that name makes the logits
-            self._kinds[call.layer] = _attention_kind(captured, call.name, request, has_decoder)
+            if self._has_decoder is None:  # a Linear of that name makes the logits
+                parts = (name for name, module in self.model.named_modules() if not isinstance(module, nn.Linear))
+                self._has_decoder = any("decoder" in name.lower() for name in parts)
+            self._kinds[call.layer] = _attention_kind(captured, call.name, request, self._has_decoder)
         return self._kinds[call.layer]
 
     def _write_tokens(self) -> None:

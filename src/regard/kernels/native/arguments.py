@@ -126,10 +126,11 @@ def _mask_records(mask: Tensor | None) -> tuple[Spans | None, Pattern | None]:
     """Ranges, int32 (B|1, h|1, L, R, 2), or a pattern, bool (B|1, h|1, L, S); broadcast axes get a stride of 0."""
     if mask is None:
         return None, None
-    batch, head, row = (stride if size > 1 else 0 for stride, size in zip(mask.stride()[:3], mask.shape[:3], strict=True))
+    sizes, strides = mask.shape, mask.stride()
+    batch, head, row = strides[0] if sizes[0] > 1 else 0, strides[1] if sizes[1] > 1 else 0, strides[2] if sizes[2] > 1 else 0
     if mask.dtype == torch.bool:
-        return None, compiled.Pattern(mask.data_ptr(), batch, head, row, mask.stride(3))
-    return compiled.Spans(mask.data_ptr(), batch, head, row, mask.stride(3), mask.shape[3]), None
+        return None, compiled.Pattern(mask.data_ptr(), batch, head, row, strides[3])
+    return compiled.Spans(mask.data_ptr(), batch, head, row, strides[3], sizes[3]), None
 
 
 def empty_output(query: Tensor, width: int) -> Tensor:

@@ -48,7 +48,8 @@ class DotArguments:
 
     @classmethod
     def of(cls, request: Request, mask: Tensor | None) -> DotArguments:
-        bias, betas = kernel_bias(request), request.beta if isinstance(request.beta, Tensor) else None
+        bias = None if request.bias is None else kernel_bias(request)
+        betas = request.beta if isinstance(request.beta, Tensor) else None
         return cls(
             request.query,
             request.key,

@@ -37,6 +37,7 @@ PAIR_SCORES: dict[type[Score], type[AdditiveArguments | GaussianArguments]] = {
     Additive: AdditiveArguments,
     Gaussian: GaussianArguments,
 }
+CHOICES = {Softmax, Argmax, Sample, *SPARSE_CHOICES}  # by exact type
 _STREAMED = Streamed()
 
 
@@ -51,11 +52,11 @@ class Native:
         query = request.query
         if (why := refuses_transforms(request)) is not None:
             return why
-        if query.device.type != "cpu":
+        if not query.is_cpu:
             return f"compiled for the CPU, and the query is on {query.device.type}"
         if query.dtype not in DTYPES:
             return f"compiled for float32, bfloat16 and float16, not {_name(query.dtype)}"
-        if type(request.choice) not in (Softmax, Argmax, Sample, *SPARSE_CHOICES):
+        if type(request.choice) not in CHOICES:
             return f"{type(request.choice).__name__} has no compiled kernel"
         if request.score is not None and (why := _refuses_score(request)) is not None:
             return why

@@ -32,7 +32,8 @@ class Pass:
         # Determined by the shape alone, so that results do not depend on the number of threads.
         self.shares = max(1, min(-(-16 // (self.shape.B * self.shape.h)), -(-self.shape.L // 64)))
         self.outputs = compiled.Read(self._scores.scores, 0 if lse is None else self.address(lse.contiguous()), self.shares)
-        self.outputs.choice = compiled.Choice(SPARSE_CHOICES.get(type(request.choice), 0))
+        if type(request.choice) in SPARSE_CHOICES:
+            self.outputs.choice = compiled.Choice(SPARSE_CHOICES[type(request.choice)])
         if index is not None:
             self.outputs.choice, self.outputs.picked = compiled.Choice.picked, self.address(index.contiguous())
 

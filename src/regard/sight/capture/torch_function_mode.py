@@ -28,7 +28,8 @@ class AttentionMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        if thread.handling or not is_watched():
+        blocks = thread.blocks  # this runs once for every operation: no call where one look will do
+        if thread.handling or not (blocks and (blocks[0].running or is_watched())):
             return func(*args, **kwargs)
         name, role = _names.get(func) or _classify(func)
         if role == "sdpa":

@@ -70,7 +70,7 @@ def heads(
         down, across = ("queries", "keys") if form == "row" else ("keys", "queries")
         axes.set_xlabel(across, fontsize=6.5)  # not the figure's own label, which holds the proof
         axes.set_ylabel(down, fontsize=6.5)
-        finish(figure, title or f"{sighting.model}: layers down, heads across", sighting.proof)
+        finish(figure, f"{sighting.model}: layers down, heads across" if title is None else title, sighting.proof)
     return figure
 
 
@@ -160,7 +160,7 @@ def pattern(
         if exact and (numbers if numbers is not None else longest <= 12):
             _write_numbers(axes, cells if form == "row" else cells.mT, image)
         colour_bar(figure, image, axes, scale)
-        finish(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof)
+        finish(figure, f"{sighting.model}  layer {layer} · head {head}" if title is None else title, seen.proof)
     return figure
 
 

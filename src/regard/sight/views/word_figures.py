@@ -72,7 +72,7 @@ def words(
                     _draw_word(axes, word, y, weight, current)
                 y += _LINE
             y += _PARAGRAPH
-        finish(figure, title or f"{sighting.model}  layer {layer} · head {head}", seen.proof, placed=True)
+        finish(figure, f"{sighting.model}  layer {layer} · head {head}" if title is None else title, seen.proof, placed=True)
     return figure
 
 
@@ -137,7 +137,7 @@ def alignment(
     if weights is None:
         raise ValueError(f"layer {layer} kept no queries and keys to recompute weights from; watch with keep=True")
     texts = TokenTexts(sighting, batch)
-    title = title or f"{sighting.model}  layer {layer} · head {head}"
+    title = f"{sighting.model}  layer {layer} · head {head}" if title is None else title
     queries, keys = texts.of(seen, "query"), texts.of(seen, "key")
     return alignment_lines(weights[0], queries, keys, columns=columns, least=least, title=title, proof=seen.proof)
 

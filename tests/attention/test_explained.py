@@ -1,0 +1,150 @@
+"""`explain` names the kernel and the reason for every contract of torch that `attend` keeps, and that kernel then runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+
+import regard
+from regard.kernels import Request, Result, intercept
+
+Q = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+VISIBLE = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(1)) < 0.7
+Call = tuple[tuple[Tensor, Tensor, Tensor], dict[str, Any]]
+NO_DENSE_MASK = {"fused": "SDPA needs this mask as a dense tensor"}
+NO_SPARSE = {"fused": "SDPA supports only a plain softmax"}
+TILES = "tiles in plain torch on cpu: any score, mask, choice and reading in linear memory"
+
+
+def call(x: Tensor = Q, **options: Any) -> Call:
+    return (x, x, x), options
+
+
+def jagged() -> Tensor:
+    return torch.nested.as_nested_tensor([torch.randn(n, 2, 4) for n in (3, 1)], layout=torch.jagged).transpose(1, 2)
+
+
+# name: the call, its kernel, a part of the reason, and why faster kernels do not run it
+CASES: dict[str, tuple[Callable[[], Call], str, str, dict[str, str]]] = {
+    "mask of three axes": (lambda: call(mask=regard.from_sdpa(VISIBLE[0])), "native", "float32 on CPU, spans mask", NO_DENSE_MASK),
+    "bias of three axes": (
+        lambda: call(bias=torch.randn(3, 5, 5)), "native", "float32 on CPU, no mask",
+        {"fused": "SDPA needs the bias as a dense tensor (600 bytes)"},
+    ),
+    "bias (B, L, S) of inputs without heads": (lambda: call(Q[:, 0], bias=torch.randn(2, 5, 5)), "native", "float32 on CPU", {}),
+    "mask (B, 1, 1, S)": (lambda: call(mask=regard.from_sdpa(VISIBLE[:, :1, :1])), "native", "spans mask", NO_DENSE_MASK),
+    "mask (B, 1, L, 1)": (lambda: call(mask=regard.from_sdpa(VISIBLE[:, :1, :, :1])), "native", "spans mask", NO_DENSE_MASK),
+    "inputs and mask of five axes": (
+        lambda: call(Q[:, None].expand(2, 2, 3, 5, 4), mask=regard.from_sdpa(VISIBLE[:, None])), "native", "spans mask", NO_DENSE_MASK,
+    ),
+    "causal with a gradient": (lambda: call(Q.clone().requires_grad_(), mask=regard.causal()), "fused", "plain causal softmax", {}),
+    "causal with a gradient, float64": (
+        lambda: call(Q.double().requires_grad_(), mask=regard.causal()), "fused", "plain causal softmax",
+        {"native": "compiled for float32, bfloat16 and float16, not float64"},
+    ),
+    "causal with a gradient, bfloat16": (lambda: call(Q.bfloat16().requires_grad_(), mask=regard.causal()), "native", "bfloat16", {}),
+    "causal with a gradient, float16": (lambda: call(Q.half().requires_grad_(), mask=regard.causal()), "native", "float16", {}),
+    "a dropout of 1": (lambda: call(dropout=1.0), "streamed", TILES, {"native": "a dropout of 1 has no compiled kernel"}),
+    "learned alpha": (
+        lambda: call(choice=regard.Entmax(torch.tensor(1.3, requires_grad=True))), "streamed", TILES,
+        {**NO_SPARSE, "native": "Entmax has no compiled kernel"},
+    ),
+    "top k": (lambda: call(choice=regard.TopKSoftmax(2)), "streamed", TILES, {**NO_SPARSE, "native": "TopKSoftmax has no compiled kernel"}),
+    "meta tensor": (
+        lambda: call(Q.to("meta"), mask=regard.causal()), "rows", "a meta tensor needs plain torch operations",
+        {"fused": "a meta tensor needs plain torch operations"},
+    ),
+    "jagged": (lambda: call(jagged(), mask=regard.causal()), "native", "spans mask", NO_DENSE_MASK),
+}  # fmt: skip
+
+
+def kernels_that_run(stack: ExitStack) -> list[str]:
+    """The kernels that run from now on until the stack closes."""
+    ran: list[str] = []
+
+    def hook(request: Request, run: Callable[[Request], Result]) -> Result:
+        result = run(request)
+        assert result.selection is not None
+        ran.append(result.selection.kernel.name)
+        return result
+
+    stack.enter_context(intercept(hook))
+    return ran
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_call_is_explained_and_runs_on_that_kernel(name: str) -> None:
+    build, kernel, reason, rejected = CASES[name]
+    tensors, options = build()
+    plan = regard.explain(*tensors, **options)
+    assert plan.kernel == kernel
+    assert reason in plan.reason
+    assert rejected.items() <= plan.rejected.items()
+    with ExitStack() as stack:
+        ran = kernels_that_run(stack)
+        regard.attend(*tensors, **options)
+    assert ran == [kernel]
+
+
+TRANSFORMS: dict[str, Callable[[Callable[[Tensor], Tensor]], Any]] = {
+    "vmap": lambda f: torch.func.vmap(f)(Q[None]),
+    "grad": lambda f: torch.func.grad(lambda x: f(x).sum())(Q),
+    "jacrev": lambda f: torch.func.jacrev(f)(Q),
+    "jvp": lambda f: torch.func.jvp(f, (Q,), (Q,)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_are_explained_from_within(name: str) -> None:
+    plans = []
+
+    def f(x: Tensor) -> Tensor:
+        plans.append(regard.explain(x, Q, Q, mask=regard.causal()))
+        return regard.attend(x, Q, Q, mask=regard.causal())
+
+    with ExitStack() as stack:
+        ran = kernels_that_run(stack)
+        TRANSFORMS[name](f)
+    why = "a torch.func transform needs plain torch operations"
+    assert [(plan.kernel, plan.reason) for plan in plans] == [("rows", why)]
+    assert plans[0].rejected == {"native": why, "fused": why, "streamed": why}
+    assert ran == ["rows"]
+
+
+def test_fake_tensors_and_duals_are_explained() -> None:
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(Q)
+        assert regard.explain(x, x, x).reason == "a fake tensor needs plain torch operations"
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(Q, Q)
+        assert regard.explain(x, x, x).reason == "forward-mode differentiation needs plain torch operations"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_graph_is_explained_while_it_is_recorded() -> None:
+    plans = []
+
+    def f(x: Tensor) -> Tensor:
+        plans.append(regard.explain(x, x, x, mask=regard.causal()))
+        return regard.attend(x, x, x, mask=regard.causal())
+
+    torch._dynamo.reset()
+    compiled = torch.compile(f, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(Q), regard.attend(Q, Q, Q, mask=regard.causal()))
+    (plan,) = plans
+    assert (plan.kernel, plan.reason) == ("native", "float32 on CPU, spans mask (compiled)")
+    assert plan.rejected["fused"] == "a graph cannot check that no hidden NaN or inf reaches the output of SDPA"
+    assert plan.rejected["streamed"] == "a loop over tiles does not fit into a graph"
+
+
+def test_jagged_readings_are_refused_by_explain_as_by_observe() -> None:
+    x = jagged()
+    with pytest.raises(TypeError, match=r"pass query, key and value jagged to regard\.attend"):
+        regard.explain(x, x, x, readings=[regard.Entropy()])
