@@ -40,6 +40,7 @@ from regard.training.runs import train
 from regard.training.tasks import find_task
 from regard.zoo.chat import render
 from regard.zoo.published import Published
+from regard.zoo.transformers_model import TransformersModel
 
 BEGIN, COUNT = (int(os.environ.get(f"REGARD_CORRUPTION{name}", value)) for name, value in (("_SEED", 0), ("S", 300)))
 LLAMA = {
@@ -370,3 +371,20 @@ def test_csv(tmp_path: Path) -> None:
         return outcome(lambda: read_table(file, "y"))
 
     check(case)
+
+
+def test_transformers_reads_no_pickle(tmp_path: Path) -> None:
+    """Weights that are a pickle, though a whole and harmless one, are not opened."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed; pip install transformers")
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{key: value for key, value in LLAMA.items() if "rope" not in key}))
+    model.save_pretrained(tmp_path)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"a": 0}, "a")))
+    tokenizer.save_pretrained(tmp_path)
+    assert TransformersModel.open(tmp_path).length(TransformersModel.open(tmp_path).inputs("a")) == 1
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises((OSError, ValueError), match="safetensors"):
+        TransformersModel.open(tmp_path)
