@@ -103,6 +103,11 @@ def test_a_training_is_watched(visit: Visit, wait: Any, axe: Any) -> None:
     page.locator("[data-start]").click()
     wait(page.locator("[data-state]")).to_contain_text("finished", timeout=240_000)
     wait(page.locator("[data-watch] .st-chart")).to_be_visible()
+    wait(page.locator("[data-model]")).to_have_text("recurrent with attention · additive")
+    page.locator('[data-v="transformer"]').click()  # the controls are of the next run
+    page.locator('[data-v="none"]').last.click()
+    wait(page.locator("[data-break]")).to_contain_text("No mask")
+    wait(page.locator("[data-model]")).to_have_text("recurrent with attention · additive")
     wait(page.locator("[data-got]")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     axe(page)

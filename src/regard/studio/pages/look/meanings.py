@@ -26,7 +26,8 @@ def meanings(state: WorkerState, model: str, word: str, sentences: list[str], se
     senses: the sense of the word in each sentence; cosines within a sense are then compared with those between senses (`control`).
     """
     state.set_threads(1)
-    vectors, pieces = [], []
+    vectors: list[Tensor] = []
+    pieces: list[dict[str, Any]] = []
     for sentence in sentences:
         module, tokens, run = _prepare(state, model, sentence)
         texts, positions = _find_word(model, tokens, sentence, word)

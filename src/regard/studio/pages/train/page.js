@@ -208,12 +208,23 @@ function drawWatch(page) {
       "div",
       { class: "st-row" },
       h("b", { text: memory.run }),
+      h("span", { class: "st-hint", "data-model": "", text: modelName(texts, state.model) }),
       h("span", { class: "rv-num", role: "status", "data-state": "", text: status(texts, state) }),
       buttons(page),
     ),
     h("div", { class: "st-cards" }, lossCard(texts, state), attentionCard(page)),
   );
   if (focused) [...watch.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+}
+
+// The model of the run that is shown, which need not be the one chosen above.
+function modelName(texts, { kind, score, heads, positions, causal }) {
+  if (kind !== "transformer") return [texts.models[kind] || kind, texts.scores[score]].filter(Boolean).join(" · ");
+  const broken = [
+    positions === "none" ? `${texts.positions}: ${texts.positionNames.none}` : null,
+    causal === false ? `${texts.mask}: ${texts.maskNames.none}` : null,
+  ];
+  return [texts.models[kind], `${texts.heads}: ${heads}`, ...broken].filter(Boolean).join(" · ");
 }
 
 function status(texts, { running, finished, step, total, mine }) {
