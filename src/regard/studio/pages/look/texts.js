@@ -90,6 +90,7 @@ export const EN = {
   lead: "Paste a text to see what every head of every layer attends to, with labels for what it does, and a proof that the weights are the model's own.",
   kinds: {
     lm: "language model",
+    mlm: "masked language model",
     classify: "classifier",
     "transformer translator": "Transformer translator",
     "bahdanau translator": "recurrent translator",
@@ -192,6 +193,7 @@ export const ZH = {
   lead: "粘贴一段文本，即可看到每一层的每个头关注哪些词、起什么作用，并附有验证：" + "这些权重正是模型自己算出的。",
   kinds: {
     lm: "语言模型",
+    mlm: "掩码语言模型",
     classify: "分类模型",
     "transformer translator": "Transformer 翻译模型",
     "bahdanau translator": "循环网络翻译模型",
