@@ -31,7 +31,7 @@ def test_nothing_is_lost() -> None:
         body = {"model": "shakespeare", "text": "ROMEO:\nBut, soft! what light"}
 
         def ask(path: str, content: object = None) -> tuple[int, bytes]:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
             try:
                 headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
                 connection.request("GET" if content is None else "POST", path, None if content is None else json.dumps(content), headers)
@@ -74,7 +74,7 @@ def test_nothing_is_lost() -> None:
             workers = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
             os.kill(int(workers[0]), signal.SIGKILL)
         for thread in threads:
-            thread.join(timeout=300)
+            thread.join(timeout=900)
             assert not thread.is_alive(), "a client was never answered"
         print(f"{CLIENTS} clients, {SECONDS:g} s, {KILLS} kills of the worker, {IDLE} idle connections: {dict(results)}")
         assert not wrong, wrong[:5]
