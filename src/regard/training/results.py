@@ -142,7 +142,7 @@ class Prefixes(list[Prefix]):
         super().__init__(prefixes)
 
     def _texts(self) -> list[list[str]]:
-        rows = [[_joined(p.tokens[-1:]), *(f"{_joined([t])} {probability:.2f}" for t, probability in p.candidates)] for p in self]
+        rows = [[_visible(p.tokens[-1]), *(f"{_visible(t)} {probability:.2f}" for t, probability in p.candidates)] for p in self]
         width = max((len(row) for row in rows), default=1)
         header = ["token", *(["next"] if width > 1 else []), *[""] * (width - 2)]
         return [header, *(row + [""] * (width - len(row)) for row in rows)]
@@ -188,6 +188,15 @@ class ErrorRates(dict[str, float]):
 def _joined(tokens: Sequence[str]) -> str:
     """Tokens as the text they stand for: "▁" and "Ġ" are how vocabularies write a space."""
     return "".join(tokens).replace("▁", " ").replace("Ġ", " ")
+
+
+def _visible(token: str) -> str:
+    """A token for a cell: a space and a line end as marks.
+
+    >>> _visible("▁the"), _visible("\\n")
+    ('␣the', '⏎')
+    """
+    return _joined([token]).replace(" ", "␣").replace("\n", "⏎")
 
 
 def _cut_table(rows: list[list[str]], title: str) -> str:

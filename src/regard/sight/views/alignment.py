@@ -32,7 +32,8 @@ def alignment_frame(weights: Tensor | None, target: Sequence[str], source: Seque
     """Return the page in an iframe for a notebook; without weights only the title."""
     if weights is None or not len(target) or not len(source):
         return f"<p>{html.escape(title)}</p>"
-    return frame(alignment_html(weights, target, source, title=title), height=560)
+    height = min(500 + 36 * len(target), 860)  # lines and table, below each other where the notebook is narrow
+    return frame(alignment_html(weights, target, source, title=title), height=height)
 
 
 def save_alignment(weights: Tensor, target: Sequence[str], source: Sequence[str], path: Path, *, title: str = "") -> Path:
