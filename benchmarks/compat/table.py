@@ -73,7 +73,7 @@ def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
     if without:
         lines.append(f"\nNo attention: {', '.join(without)}.")
     if unbuilt:
-        lines.append(f"\nNot tried, because the script has no tiny model for them: {', '.join(unbuilt)}.")
+        lines.append(f"\nNot tried, because the script has no tiny model that runs, or was stopped before: {', '.join(unbuilt)}.")
     return "\n".join(lines) + "\n"
 
 

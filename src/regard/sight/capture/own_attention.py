@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .model_hooks import ModelHooks
 
 _ATTENTION_NAME = re.compile(r"att(ention|n)|pool|deltanet|retention|timemix", re.IGNORECASE)
-_OTHER_NAME = re.compile(r"router|gate$|gating|expert|moe|channelatt|spatialatt", re.IGNORECASE)
+_OTHER_NAME = re.compile(r"router|gate$|gating|expert|moe|indexer|channelatt|spatialatt", re.IGNORECASE)
 _HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_head", "h", "n_attention_heads")
 _NEVER = -900.0  # a score this far below the largest of its row has weight 0 in any precision: it is masked
 _LOWEST = -1e30  # a row whose largest score is as low has lost its scores to rounding, and all its weights are the same
