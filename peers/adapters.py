@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention.bias import CausalBias
 
 import regard
 
@@ -20,10 +21,13 @@ def sdpa(
     **options: Any,
 ) -> Tensor:
     """torch.nn.functional.scaled_dot_product_attention; options: scale, enable_gqa (regard shares heads without being asked to)."""
+    causal_bias = isinstance(attn_mask, CausalBias)
+    if is_causal and causal_bias:
+        raise ValueError("CausalBias should not be used with causal=True")
     if is_causal and attn_mask is not None:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     mask, bias = (regard.causal(align="start") if is_causal else None), None
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
+    if attn_mask is not None and (causal_bias or attn_mask.dtype == torch.bool):
         mask = regard.from_sdpa(attn_mask)
     elif attn_mask is not None:
         mask, bias = regard.from_additive(attn_mask)

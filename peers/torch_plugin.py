@@ -15,10 +15,17 @@ def pytest_configure() -> None:
     import adapters
     import torch
 
-    torch_sdpa = torch.nn.functional.scaled_dot_product_attention
+    torch_sdpa, regard_runs = torch.nn.functional.scaled_dot_product_attention, False
 
     def sdpa(*args: Any, **options: Any) -> torch.Tensor:
+        nonlocal regard_runs
         formula = torch.backends.cuda.math_sdp_enabled() and not torch.backends.cuda.flash_sdp_enabled()
-        return torch_sdpa(*args, **options) if formula else adapters.sdpa(*args, **options)
+        if formula or regard_runs:  # regard's fused kernel is torch's
+            return torch_sdpa(*args, **options)
+        regard_runs = True
+        try:
+            return adapters.sdpa(*args, **options)
+        finally:
+            regard_runs = False
 
     torch.nn.functional.scaled_dot_product_attention = sdpa

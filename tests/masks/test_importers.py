@@ -133,3 +133,13 @@ def test_from_hf_agrees_with_the_masks_that_transformers_builds() -> None:
         theirs = from_hf(built).dense(4, 4)
         real = keep.bool()[:, None, :, None]  # what padded queries see is nobody's business
         assert torch.equal(theirs & real, ours & real)
+
+
+@pytest.mark.filterwarnings("ignore:Lower right causal bias")  # torch warns where a row has no key
+@pytest.mark.parametrize("sizes", [(4, 4), (3, 6), (6, 3)])
+def test_the_causal_biases_of_torch(sizes: tuple[int, int]) -> None:
+    bias = pytest.importorskip("torch.nn.attention.bias", reason="torch's causal biases came with torch 2.3")
+    for made, align in ((bias.causal_upper_left, "start"), (bias.causal_lower_right, "end")):
+        assert torch.equal(from_sdpa(made(*sizes)).dense(*sizes)[0, 0], causal(align=align).dense(*sizes)[0, 0])
+        with pytest.raises(ValueError, match="use from_sdpa for it"):
+            from_additive(made(*sizes))

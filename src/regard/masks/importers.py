@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.masks.mask import Mask, everything
+from regard.masks.patterns import causal
 from regard.masks.stored import dense, padding
 
 LEGACY_MASKED = -9999.0
@@ -20,6 +21,17 @@ def _tensor(mask: object, name: str) -> Tensor:
     if not isinstance(mask, Tensor):
         raise ValueError(f"{name} must be a tensor, but got {type(mask).__name__}")
     return mask
+
+
+def _causal_bias(mask: Tensor) -> Mask | None:
+    """The mask of torch's `causal_upper_left` and `causal_lower_right`, tensors without numbers; None for any other tensor."""
+    if type(mask) is Tensor:
+        return None
+    from torch.nn.attention.bias import CausalBias, CausalVariant
+
+    if not isinstance(mask, CausalBias):
+        return None
+    return causal(align="start" if mask.variant == CausalVariant.UPPER_LEFT else "end")
 
 
 def _visible_in_additive(additive: Tensor, name: str, hidden_below: float = -torch.inf) -> Tensor:
@@ -52,6 +64,8 @@ def from_additive(attn_mask: Tensor) -> tuple[Mask, Tensor]:
         raise ValueError(
             f"an additive mask must be floating point, but got {additive.dtype}; use from_sdpa or from_torch_mha for bool masks"
         )
+    if _causal_bias(additive) is not None:
+        raise ValueError("attn_mask is a causal bias of torch, which adds no numbers; use from_sdpa for it")
     visible = additive.detach() != -torch.inf
     return dense(visible), additive.masked_fill(~visible, 0.0)
 
@@ -60,7 +74,7 @@ def from_sdpa(attn_mask: Tensor | None) -> Mask:
     """Convert the `attn_mask` of torch's scaled_dot_product_attention: bool with True = visible, or float with −∞ = hidden.
 
     attn_mask: (L, S), (h, L, S), (B|1, h|1, L|1, S|1) or with more axes in front: read as torch reads it, from the right.
-    `is_causal=True` is `causal(align="start")`.
+    `is_causal=True` and `torch.nn.attention.bias.causal_upper_left` are `causal(align="start")`, `causal_lower_right` is `causal()`.
 
     Returns the mask. Raises ValueError for a float mask with numbers other than 0 and −∞: those are a bias, see :func:`from_additive`.
 
@@ -70,6 +84,8 @@ def from_sdpa(attn_mask: Tensor | None) -> Mask:
     if attn_mask is None:
         return everything()
     attn_mask = _tensor(attn_mask, "attn_mask")
+    if (named := _causal_bias(attn_mask)) is not None:
+        return named
     if attn_mask.dtype == torch.bool:
         return dense(attn_mask)
     if not attn_mask.is_floating_point():
