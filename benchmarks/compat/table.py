@@ -24,6 +24,7 @@ Made by `make compat` (`benchmarks/compat/`): each model is tiny, has random wei
   function), *queries and keys* (found again in a model that computes attention itself), its *scores*, or its *weights*.
 - **weights**: largest difference from the attentions that the model itself returns with eager attention, where it returns any; if not
   all that it returns have the form of weights over all keys (Longformer returns windows), how many were compared.
+  WavLM returns the mean of its heads, so that its row is not small.
 - **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
   unless noted: torch's fused path of nn.MultiheadAttention is off inside a block.
 - **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer (without a softmax, a window wider than
