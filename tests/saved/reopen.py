@@ -88,7 +88,7 @@ def resumed(name: str, folder: Path) -> dict[str, Any]:
 def noted(path: Path) -> Any:
     """The JSON in the header of a file of weights."""
     with safe_open(path, framework="pt") as file:
-        return json.loads(file.metadata()["regard"])
+        return json.loads(file.metadata()["regard"].partition("\n")[0])  # after the line end there is a checksum
 
 
 def last_weights(run: Path) -> dict[str, torch.Tensor]:
