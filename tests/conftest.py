@@ -1,8 +1,24 @@
 """One thread a test process (tests that need more ask for them), and the folder of shared test material on the path."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
+
+_BFLOAT16_PRODUCT = "import torch; torch.nn.Linear(512, 512, dtype=torch.bfloat16)(torch.ones(300, 512, dtype=torch.bfloat16))"
+
+
+def _avoid_amx_that_crashes() -> None:
+    """Keep torch from AMX instructions where the processor lists them but a virtual machine does not run them (illegal instruction)."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or not cpuinfo.is_file() or "amx_tile" not in cpuinfo.read_text(encoding="utf-8"):
+        return
+    if subprocess.run([sys.executable, "-c", _BFLOAT16_PRODUCT], capture_output=True, check=False).returncode < 0:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
+    _avoid_amx_that_crashes()
