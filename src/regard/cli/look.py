@@ -48,7 +48,7 @@ def look(
 ) -> None:
     """Run a model on a text and show the attention of every head, checked against the model's own output."""
     if (text is None) == (file is None):
-        raise typer.BadParameter("give the text to run the model on: --text \"…\", or --file FILE")
+        raise typer.BadParameter('give the text to run the model on: --text "…", or --file FILE')
     if kernel not in ("auto", "own") or proof not in ("sampled", "full"):
         raise typer.BadParameter(f"--kernel is {kernel!r} (expected auto or own), --proof is {proof!r} (expected sampled or full)")
     for path in out or ():
