@@ -38,9 +38,14 @@ def readable(x: Tensor) -> bool:
     return not torch.compiler.is_compiling() and _transform(x) is None
 
 
+def outlives_trace(x: Tensor) -> bool:
+    """Whether x may be cached: a tensor made while torch.func or a graph is recorded belongs to that recording."""
+    return type(x) is Tensor and (torch.compiler.is_compiling() or not torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
 def batched_gradient(x: Tensor | None) -> bool:
     """Whether x is many gradients at once, as `torch.autograd.grad(is_grads_batched=True)` passes them to a backward."""
     return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
 
 
-__all__ = ["batched_gradient", "compiling", "readable", "transform"]
+__all__ = ["batched_gradient", "compiling", "outlives_trace", "readable", "transform"]

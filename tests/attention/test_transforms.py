@@ -260,3 +260,17 @@ def test_double_backward_after_a_gradient_that_kept_the_graph() -> None:
         results.append([grad, *torch.autograd.grad(grad.square().sum(), (q, k, v), retain_graph=True)])
     same(results[0], results[2], torch.float64)
     same(results[1], results[2], torch.float64)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_transform_made_is_not_kept_for_a_graph() -> None:
+    """The tile of a mask is cached; one that was made inside torch.func would not be a tensor outside of it."""
+    q = torch.randn(1, 1, 11, 4, dtype=torch.float64)  # a size no other test has
+
+    def loss(q: Tensor) -> Tensor:
+        return regard.attend(q, q, q, mask=regard.causal()).sum()
+
+    wanted = torch.func.grad(loss)(q)
+    x = q.clone().requires_grad_()
+    torch.compile(loss, fullgraph=True, backend="aot_eager")(x).backward()
+    torch.testing.assert_close(x.grad, wanted)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.masks import ranges
 from regard.masks.ranges import MAX_SPANS
+from regard.tracing import outlives_trace
 
 Device: TypeAlias = torch.device | str | int | None
 Verdict: TypeAlias = Literal["all", "none"] | None
@@ -275,7 +276,7 @@ class Mask(ABC):
                 result = build()
         else:
             result = build()
-        if isinstance(result, Tensor) and type(result) is not Tensor:  # a tracing tensor must not outlive its trace
+        if isinstance(result, Tensor) and not outlives_trace(result):
             return result
         if len(memo) >= 8:
             memo.pop(next(iter(memo)), None)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.masks import ranges
 from regard.masks.mask import Mask, Verdict
+from regard.tracing import outlives_trace
 
 Align = Literal["end", "start"]
 
@@ -96,7 +97,7 @@ def _band(low: int, high: int, n: int, m: int, device: torch.device | None) -> T
     with torch.inference_mode(False):  # cached tensors must be usable in training too
         band = torch.ones((n, m), dtype=torch.bool, device=device)
         band = (band.tril(high) if high < m - 1 else band).triu(low)[None, None]
-    if n * m <= 1 << 18 and type(band) is Tensor:
+    if n * m <= 1 << 18 and outlives_trace(band):
         if len(_bands) >= 32:
             _bands.pop(next(iter(_bands)), None)
         _bands[key] = band

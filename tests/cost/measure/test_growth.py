@@ -42,7 +42,7 @@ def test_memory_that_takes_too_long_is_left_out() -> None:
 
 
 def test_a_real_measurement() -> None:
-    growth = measure(sizes=(128, 256, 512), heads=2, head_dim=16, budget=1.0)
+    growth = measure(sizes=(512, 1024, 2048), heads=2, head_dim=16, budget=1.0)
     assert [c.name for c in growth.times] == ["projections", "dense attention", "our attention"]
     assert all(point.measured > 0 for c in growth.times for point in c.points)
     assert growth.crossing["FLOPs of projections"] == growth.crossing["FLOPs of scores and values"]
