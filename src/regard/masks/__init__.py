@@ -13,11 +13,12 @@ causal() & window(2, 0) | global_tokens([0])
 ██····██████
 """
 
+from regard.masks.algebra import everything
 from regard.masks.documents import documents
 from regard.masks.extra_keys import ExtraKeys
 from regard.masks.heads import per_head
 from regard.masks.importers import from_additive, from_hf, from_sdpa, from_torch_mha
-from regard.masks.mask import Mask, everything
+from regard.masks.mask import Mask
 from regard.masks.patterns import causal, global_tokens, prefix, window
 from regard.masks.ranges import MAX_SPANS
 from regard.masks.rule import rule

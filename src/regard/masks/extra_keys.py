@@ -56,7 +56,7 @@ class ExtraKeys(Mask):
 
     def aligned(self, axes: tuple[int, ...]) -> Mask:
         aligned = self.inner.aligned(axes)
-        return self if aligned is self.inner else self._cached(("aligned", axes), lambda: ExtraKeys(aligned, self.extra))
+        return self if aligned is self.inner else self.remember(("aligned", axes), lambda: ExtraKeys(aligned, self.extra))
 
     def covers(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int) -> Verdict:
         own = S - self.extra

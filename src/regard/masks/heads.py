@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.masks.mask import Mask, Parts, Verdict
+from regard.masks.algebra import Parts
+from regard.masks.mask import Mask, Verdict
 
 
 class PerHead(Parts):

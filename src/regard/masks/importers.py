@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.masks.mask import Mask, everything
+from regard.masks.algebra import everything
+from regard.masks.mask import Mask
 from regard.masks.patterns import causal
 from regard.masks.stored import dense, padding
 

@@ -144,7 +144,7 @@ class Keys(Mask):
         return "all" if far <= self._least else None
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        return self._cached(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
+        return self.remember(("flags", S, device), lambda: self._flags(S, device))[..., c0:c1]
 
     def _flags(self, S: int, device: torch.device | None) -> Tensor:
         spans = self.key_ranges(1, S, device)[:, :, :, 0]
@@ -210,7 +210,7 @@ class GlobalTokens(Mask):
         return None
 
     def fill(self, r0: int, r1: int, c0: int, c1: int, L: int, S: int, device: torch.device | None) -> Tensor:
-        keys, queries = self._cached(("flags", L, S, device), lambda: self._flags(L, S, device))
+        keys, queries = self.remember(("flags", L, S, device), lambda: self._flags(L, S, device))
         keys, queries = keys[..., c0:c1], queries[..., r0:r1, :]
         if not self._count(r0 + S - L, r1 + S - L):
             return keys  # the same for every row: it broadcasts

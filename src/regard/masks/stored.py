@@ -38,7 +38,7 @@ class Stored(Mask):
     def _on(self, tensor: Tensor, device: torch.device | None) -> Tensor:
         if device is None or tensor.device == device:
             return tensor
-        return self._cached(("moved", id(tensor), device), lambda: tensor.to(device))
+        return self.remember(("moved", id(tensor), device), lambda: tensor.to(device))
 
 
 class BlockCounts:
@@ -149,7 +149,7 @@ class Dense(Stored):
     def aligned(self, axes: tuple[int, ...]) -> Mask:
         if len(axes) == 2 and len(self.lead_axes) < 2:
             return self
-        return self._cached(("aligned", axes), lambda: self._aligned(axes or (1,)))
+        return self.remember(("aligned", axes), lambda: self._aligned(axes or (1,)))
 
     def _aligned(self, axes: tuple[int, ...]) -> Mask:
         given = (*self.lead_axes, self.tensor.shape[1])
