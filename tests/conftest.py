@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -22,3 +24,10 @@ def _avoid_amx_that_crashes() -> None:
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
     _avoid_amx_that_crashes()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests an hour; the others have the `timeout` of pyproject.toml."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(3600))

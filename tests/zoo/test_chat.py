@@ -1,6 +1,7 @@
 """Chat templates: found in a folder, rendered in a sandbox, and equal to transformers' rendering."""
 
 import json
+import sys
 
 import pytest
 
@@ -46,3 +47,18 @@ def test_a_template_cannot_reach_python_and_may_refuse():
         render("{{ raise_exception('no system') }}", MESSAGES)
     with pytest.raises(ValueError, match="not valid"):
         render("{% for %}", MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}", "did not end within"),
+        ("{{ 1 // 0 }}", "not valid"),
+        ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "not valid"),
+        ("{% for i in range(90000) %}{{ 'x' * 1000 }}{% endfor %}", "characters"),
+    ],
+)
+def test_a_template_that_does_not_end_is_stopped(template, said):
+    with pytest.raises(ValueError, match=said):
+        render(template, MESSAGES)
+    assert sys.gettrace() is None
