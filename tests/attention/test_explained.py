@@ -31,6 +31,11 @@ def jagged() -> Tensor:
     return torch.nested.as_nested_tensor([torch.randn(n, 2, 4) for n in (3, 1)], layout=torch.jagged).transpose(1, 2)
 
 
+def extended() -> Tensor:
+    """Keys and values with the learned one and the zero one appended."""
+    return torch.cat([Q, torch.randn(2, 3, 1, 4), torch.zeros(2, 3, 1, 4)], 2)
+
+
 # name: the call, its kernel, a part of the reason, and why faster kernels do not run it
 CASES: dict[str, tuple[Callable[[], Call], str, str, dict[str, str]]] = {
     "mask of three axes": (lambda: call(mask=regard.from_sdpa(VISIBLE[0])), "native", "float32 on CPU, spans mask", NO_DENSE_MASK),
@@ -60,6 +65,12 @@ CASES: dict[str, tuple[Callable[[], Call], str, str, dict[str, str]]] = {
     "meta tensor": (
         lambda: call(Q.to("meta"), mask=regard.causal()), "rows", "a meta tensor needs plain torch operations",
         {"fused": "a meta tensor needs plain torch operations"},
+    ),
+    "extra keys of add_bias_kv and add_zero_attn": (
+        lambda: ((Q, extended(), extended()), {"mask": regard.masks.ExtraKeys(regard.causal(), 2)}), "native", "spans mask", NO_DENSE_MASK,
+    ),
+    "mask of a Hugging Face model": (
+        lambda: call(mask=regard.from_hf(torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]]))), "native", "spans mask", NO_DENSE_MASK,
     ),
     "jagged": (lambda: call(jagged(), mask=regard.causal()), "native", "spans mask", NO_DENSE_MASK),
 }  # fmt: skip
@@ -142,6 +153,52 @@ def test_a_graph_is_explained_while_it_is_recorded() -> None:
     assert (plan.kernel, plan.reason) == ("native", "float32 on CPU, spans mask (compiled)")
     assert plan.rejected["fused"] == "a graph cannot check that no hidden NaN or inf reaches the output of SDPA"
     assert plan.rejected["streamed"] == "a loop over tiles does not fit into a graph"
+
+
+def test_an_exported_program_is_explained_while_it_is_recorded() -> None:
+    plans = []
+
+    class Layer(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            plans.append(regard.explain(x, x, x, mask=regard.causal()))
+            return regard.attend(x, x, x, mask=regard.causal())
+
+    program = torch.export.export(Layer(), (Q,))
+    torch.testing.assert_close(program.module()(Q), regard.attend(Q, Q, Q, mask=regard.causal()))
+    assert plans
+    assert {(plan.kernel, plan.reason) for plan in plans} == {("native", "float32 on CPU, spans mask (compiled)")}
+
+
+def test_a_layer_with_extra_keys_runs_on_the_kernel_explained() -> None:
+    torch_layer = torch.nn.MultiheadAttention(12, 3, add_bias_kv=True, add_zero_attn=True, batch_first=True)
+    layer = regard.MultiHeadAttention.from_torch(torch_layer)
+    x = torch.randn(2, 30, 12)
+    hidden = torch.ones(30, 30, dtype=torch.bool).triu(1)
+    with ExitStack() as stack, torch.no_grad():
+        ran = kernels_that_run(stack)
+        output = layer(x, mask=regard.causal())
+    torch.testing.assert_close(output, torch_layer(x, x, x, attn_mask=hidden, need_weights=False)[0], atol=1e-5, rtol=1e-4)
+    assert ran == ["native"]
+
+
+@pytest.mark.parametrize(("kernel", "mask"), [("fused", None), ("native", regard.window(2, 0)), ("streamed", regard.causal())])
+def test_gradients_of_gradients_run_on_the_kernel_explained(kernel: str, mask: regard.Mask | None) -> None:
+    x = Q[:1].clone().requires_grad_()
+    options = {"mask": mask} if kernel != "streamed" else {"mask": mask, "choice": regard.TopKSoftmax(2)}
+    assert regard.explain(x, x, x, **options).kernel == kernel
+    with ExitStack() as stack:
+        ran = kernels_that_run(stack)
+        (first,) = torch.autograd.grad(regard.attend(x, x, x, **options).square().sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), x)
+        (rows,) = torch.autograd.grad(regard.attend(x, x, x, **options), x, torch.ones(3, *x.shape), is_grads_batched=True)
+    assert ran == [kernel, kernel]
+    double = x.detach().double().requires_grad_()
+    expected = regard.attend(double, double, double, kernel="reference", **options)
+    (first_expected,) = torch.autograd.grad(expected.square().sum(), double, create_graph=True)
+    (second_expected,) = torch.autograd.grad(first_expected.square().sum(), double)
+    torch.testing.assert_close(second.double(), second_expected, atol=1e-4, rtol=1e-4)
+    (once,) = torch.autograd.grad(regard.attend(double, double, double, kernel="reference", **options).sum(), double)
+    torch.testing.assert_close(rows.double(), once.expand(3, *x.shape), atol=1e-5, rtol=1e-4)
 
 
 def test_jagged_readings_are_refused_by_explain_as_by_observe() -> None:
