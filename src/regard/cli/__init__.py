@@ -22,13 +22,17 @@ def build() -> Any:
     """Return the typer application with every command of this package."""
     import typer
 
+    from .help import Command, Group
+
     app = typer.Typer(
         name="regard",
+        cls=Group,
         help="The attention mechanism: compute it, train with it, inspect it in any model, and count what it costs.\n\n"
         'To begin: `regard translate 我爱中国`, `regard look shakespeare --text "To be, or not"`, `regard studio`.',
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     for heading, names in HEADINGS.items():
         for name in names:
@@ -38,7 +42,7 @@ def build() -> Any:
                 continue
             function = getattr(module, name)
             settings = {"allow_extra_args": True, "ignore_unknown_options": True} if name in PASS_THROUGH else None
-            app.command(name, context_settings=settings, help=_paragraphs(function.__doc__), rich_help_panel=heading)(function)
+            app.command(name, cls=Command, context_settings=settings, rich_help_panel=heading)(function)
 
     def show_version(requested: bool) -> None:
         if requested:
@@ -54,11 +58,6 @@ def build() -> Any:
         """Hold the options of `regard` itself; --version is handled by its callback."""
 
     return app
-
-
-def _paragraphs(docstring: str) -> str:
-    """A docstring whose paragraphs are one line each, so that help is wrapped by the terminal's width and not by the source's."""
-    return "\n\n".join(" ".join(part.split()) for part in docstring.split("\n\n"))
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import LARGEST, LARGEST_BEAM, Device
+from .options import LARGEST, LARGEST_BEAM, Device, within
 from .read import read
 from .text_input import text_of
 
@@ -25,9 +25,10 @@ def answer(
         typer.Option("--model", "-m", help="a model trained on questions and answers, or one with a chat template (default: smollm2)"),
     ] = None,
     beam: Annotated[
-        int | None, typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", min=1, max=LARGEST_BEAM)
+        int | None,
+        typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", callback=within(1, LARGEST_BEAM)),
     ] = None,
-    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", min=1, max=LARGEST)] = 100,
+    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", callback=within(1, LARGEST))] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="print the question and the answer as JSON")] = False,
     device: Device = "cpu",
 ) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from ..terminal import weights_text
 from .boundary import wrong_arguments
-from .options import LARGEST, Device
+from .options import LARGEST, Device, within
 from .text_input import lines_of
 
 
@@ -19,7 +19,7 @@ def classify(
     model: Annotated[str, typer.Option("--model", "-m", help="the folder of a run of `regard train classify`")],
     text: Annotated[list[str] | None, typer.Argument(help="texts to classify (default: the lines of standard input)")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="classify the lines of a file", exists=True, dir_okay=False)] = None,
-    top: Annotated[int, typer.Option("--top", help="how many labels to print, the most likely first", min=1, max=LARGEST)] = 5,
+    top: Annotated[int, typer.Option("--top", help="how many labels to print, the most likely first", callback=within(1, LARGEST))] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text")] = False,
     device: Device = "cpu",
 ) -> None:

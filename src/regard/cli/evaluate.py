@@ -11,25 +11,43 @@ import typer
 
 from ..training.tasks import TASKS, Evaluation, find_task
 from .boundary import wrong_arguments
-from .options import LARGEST_BEAM, Device
+from .options import LARGEST_BEAM, Device, within
 
 
 def evaluate(
-    task: Annotated[str, typer.Argument(help=f"{', '.join(TASKS)}, or alignment: of a translator's attention, against links by hand")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            help=f"{', '.join(TASKS)}; or alignment: whether a translator attends to the words that people linked to each other"
+        ),
+    ],
     model: Annotated[str, typer.Argument(help="the folder of a `regard train` run, or a name from `regard models`", metavar="RUN")],
     test: Annotated[
         list[Path] | None,
         typer.Option(
-            "--test", help="the test file; give it twice for two parallel files (alignment: 100 pairs zh–en)", exists=True, dir_okay=False
+            "--test",
+            metavar="<file>",
+            help="the test file; give it twice for two parallel files (default for alignment: 100 zh–en pairs that come with regard)",
+            exists=True,
+            dir_okay=False,
         ),
     ] = None,
     train: Annotated[
-        Path | None, typer.Option("--train", help="alignment: pairs (TSV) for a baseline that counts words", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option(
+            "--train",
+            help="for alignment: sentence pairs (.tsv) to fit a word-count baseline",
+            exists=True,
+            dir_okay=False,
+        ),
     ] = None,
-    against: Annotated[list[str] | None, typer.Option("--against", help="another translator to compare with; may be repeated")] = None,
+    against: Annotated[
+        list[str] | None, typer.Option("--against", metavar="<str>", help="another translator to compare with; may be repeated")
+    ] = None,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw BLEU by source length: .svg, .png or .pdf")] = None,
     beam: Annotated[
-        int | None, typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", min=1, max=LARGEST_BEAM)
+        int | None,
+        typer.Option("--beam", help="beam size of the search; 1 is greedy (default: the run's own)", callback=within(1, LARGEST_BEAM)),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="write the translations to this file, one per line")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,

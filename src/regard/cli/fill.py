@@ -10,7 +10,7 @@ import typer
 
 from ..terminal import weights_text
 from .boundary import wrong_arguments
-from .options import LARGEST, Device
+from .options import LARGEST, Device, within
 from .text_input import text_of
 
 
@@ -19,7 +19,7 @@ def fill(
     model: Annotated[
         str, typer.Option("--model", "-m", help="a name from `regard models`, the folder of an mlm run or of a published BERT")
     ] = "bert-small",
-    top: Annotated[int, typer.Option("--top", help="how many candidates to print for each mask", min=1, max=LARGEST)] = 5,
+    top: Annotated[int, typer.Option("--top", help="how many candidates to print for each mask", callback=within(1, LARGEST))] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per mask")] = False,
     device: Device = "cpu",
 ) -> None:

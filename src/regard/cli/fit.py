@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import check_finite
+from .options import within
 
 if TYPE_CHECKING:
     from ..models.kernel_regression import NadarayaWatson
@@ -47,9 +47,9 @@ def fit(
         typer.Option("--per-dimension/--one-width", help="one width per feature (default with several), or one for all"),
     ] = None,
     held_out: Annotated[
-        float, typer.Option("--held-out", help="the share of rows held out for testing", min=0.01, max=0.9, callback=check_finite)
+        float, typer.Option("--held-out", help="the share of rows held out for testing", callback=within(0.01, 0.9))
     ] = 0.25,
-    seed: Annotated[int, typer.Option("--seed", help="seed of the random split", min=0, max=2**32 - 1)] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the random split", callback=within(0, 2**32 - 1))] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="save a figure of the fit: .svg, .png or .pdf")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
 ) -> None:

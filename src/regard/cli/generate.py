@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import LARGEST, LARGEST_SEED, Device, check_finite
+from .options import LARGEST, LARGEST_SEED, Device, check_finite, within
 from .text_input import text_of
 
 if TYPE_CHECKING:
@@ -23,30 +23,30 @@ def generate(
         str,
         typer.Option("--model", "-m", help="a name from `regard models`, the folder of a run or of Hugging Face weights, or a .gguf file"),
     ] = "shakespeare",
-    max_new: Annotated[int, typer.Option("--max-new", help="how many tokens to generate", min=1, max=LARGEST)] = 200,
+    max_new: Annotated[int, typer.Option("--max-new", help="how many tokens to generate", callback=within(1, LARGEST))] = 200,
     temperature: Annotated[
         float,
         typer.Option(
             "--temperature",
             help="0: always the most likely token; 1: the model's own distribution",
-            min=0.0,
-            max=1e6,
-            callback=check_finite,
+            callback=within(0, 10**6),
         ),
     ] = 0.8,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="sample from the k most likely tokens", min=1, max=LARGEST)] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="sample from the k most likely tokens", callback=within(1, LARGEST))] = None,
     top_p: Annotated[
         float | None,
         typer.Option("--top-p", help="sample from the most likely tokens whose probabilities add up to p", callback=check_finite),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=LARGEST_SEED)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", callback=within(0, LARGEST_SEED))
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="PROMPT is a message: print the model's reply, in the chat template it was published with")
     ] = False,
     prefixes: Annotated[
         bool, typer.Option("--prefixes", help="print the most likely next tokens after every prefix of PROMPT, from one pass")
     ] = False,
-    top: Annotated[int, typer.Option("--top", help="with --prefixes: how many candidates to print", min=1, max=LARGEST)] = 5,
+    top: Annotated[int, typer.Option("--top", help="with --prefixes: how many candidates to print", callback=within(1, LARGEST))] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="print the prompt and the text as JSON")] = False,
     device: Device = "cpu",
 ) -> None:

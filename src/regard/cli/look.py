@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .boundary import wrong_arguments
-from .options import Device
+from .options import LARGEST, Device, within
 from .text_input import lines_of
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def look(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="a file with the input text", exists=True, dir_okay=False)] = None,
     out: Annotated[
         list[Path] | None,
-        typer.Option("--out", "-o", help="write a report: .html .svg .png .pdf .json .safetensors; may be repeated"),
+        typer.Option("--out", "-o", metavar="<path>", help="write a report: .html .svg .png .pdf .json .safetensors; may be repeated"),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", help="the target text for a translator (default: its own translation)")] = None,
-    tokens: Annotated[int | None, typer.Option("--tokens", help="read at most this many tokens", min=1, max=10**9)] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", help="read at most this many tokens", callback=within(1, LARGEST))] = None,
     kernel: Annotated[
         str,
-        typer.Option("--kernel", help="auto: attention runs on regard's kernels; own: on the model's"),
+        typer.Option("--kernel", help="auto: attention is computed by regard's kernels; own: by the model's code"),
     ] = "auto",
     proof: Annotated[str, typer.Option("--proof", help="check 128 rows per head against the model (sampled), or all (full)")] = "sampled",
     labels: Annotated[

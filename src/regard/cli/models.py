@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
+from .help import Command, Group
 
 if TYPE_CHECKING:
     from ..zoo import Entry
 
-app = typer.Typer(invoke_without_command=True, help="List the installed models, show a model card, add published weights, remove them.")
+app = typer.Typer(
+    cls=Group, invoke_without_command=True, help="List the installed models, show a model card, add published weights, remove them."
+)
 
 
 @app.callback()
@@ -40,8 +43,8 @@ def models(
         sys.stdout.write(f"none added yet: regard models add minilm | smollm2 | PATH  (stored in {home()})\n")
 
 
-@app.command()
-def show(name: Annotated[str, typer.Argument(help="the name of a model")]) -> None:
+@app.command(cls=Command)
+def show(name: Annotated[str, typer.Argument(help="a name from `regard models`")]) -> None:
     """Print a model's card: data, licence, training, scores, limits."""
     from ..zoo import find
     from ..zoo.card import markdown
@@ -53,7 +56,7 @@ def show(name: Annotated[str, typer.Argument(help="the name of a model")]) -> No
     sys.stdout.write(markdown(entry.card))
 
 
-@app.command()
+@app.command(cls=Command)
 def add(
     what: Annotated[str, typer.Argument(help="minilm, smollm2, or the path of a Hugging Face folder, a .gguf file or a run")],
     name: Annotated[
@@ -81,7 +84,7 @@ def add(
     sys.stdout.write(f"use it: regard {example}\n")
 
 
-@app.command()
+@app.command(cls=Command)
 def remove(name: Annotated[str, typer.Argument(help="the name of an added model")]) -> None:
     """Delete an added model."""
     from ..zoo.install import remove as remove_model

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -29,10 +30,27 @@ def check_device(name: str) -> str:
 
 
 def check_finite(value: float | None) -> float | None:
-    """Return a number, or raise an error if it is infinite or not a number, which is never outside a range."""
+    """Return a number, or raise an error if it is infinite or not a number, for which no comparison holds."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number")
     return value
+
+
+def within(least: float, most: float) -> Callable[[Any], Any]:
+    """Return the callback of a number option that must be between two numbers. Unlike typer's `min` and `max` it is not shown by `--help`,
+    where most upper limits only say that a count has one; a limit that a user should know is named in the option's help.
+
+    >>> within(1, 10)(5)
+    5
+    """
+
+    def check(value: Any) -> Any:
+        if check_finite(value) is not None and not least <= value <= most:
+            limit = f"small; give {least:,} or more" if value < least else f"large; give {most:,} or less"
+            raise typer.BadParameter(f"{value} is too {limit}")
+        return value
+
+    return check
 
 
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps", callback=check_device)]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from .boundary import wrong_arguments
-from .options import LARGEST, check_finite
+from .help import Command, Group
+from .options import LARGEST, within
 
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from regard.cost.model.weight_headers import StoredWeights
 
 
-class _ShowByDefault(TyperGroup):
+class _ShowByDefault(Group):
     """Makes `regard plan NAME` mean `regard plan show NAME`: a first word that is not a subcommand is a model."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
@@ -33,11 +33,11 @@ app = typer.Typer(
 )
 
 _Name = Annotated[str, typer.Argument(help="a preset (see `regard plan list`), a config.json, a folder, a .safetensors or a .gguf file")]
-_Context = Annotated[int, typer.Option(min=0, max=LARGEST, help="sequence length in tokens; 0: the model's own limit, or 2,048")]
-_Batch = Annotated[int, typer.Option(min=1, max=LARGEST, help="batch size")]
-_Generate = Annotated[int, typer.Option(min=0, max=LARGEST, help="how many tokens of the context the model generates itself")]
+_Context = Annotated[int, typer.Option(callback=within(0, LARGEST), help="sequence length in tokens; 0: the model's own limit, or 2,048")]
+_Batch = Annotated[int, typer.Option(callback=within(1, LARGEST), help="batch size")]
+_Generate = Annotated[int, typer.Option(callback=within(0, LARGEST), help="how many tokens of the context the model generates itself")]
 _Source = Annotated[
-    int, typer.Option(min=0, max=LARGEST, help="source length of an encoder-decoder, in tokens; 0: the same as the context")
+    int, typer.Option(callback=within(0, LARGEST), help="source length of an encoder-decoder, in tokens; 0: the same as the context")
 ]
 _Dtype = Annotated[str, typer.Option(help="dtype of weights and activations: fp64, fp32, bf16, fp16, fp8, int8 or int4")]
 _CacheDtype = Annotated[str, typer.Option(help="dtype of the key-value cache; empty: the same as --dtype")]
@@ -50,23 +50,23 @@ _Master = Annotated[str, typer.Option(help="dtype of weights, gradients and opti
 _Explain = Annotated[bool, typer.Option("--explain", help="show every number with its formula, filled in")]
 _Json = Annotated[bool, typer.Option("--json", help="print JSON instead of tables")]
 _Picture = Annotated[Path | None, typer.Option(help="draw how the cost grows with the sequence length N: .svg, .png or .pdf")]
-_Tflops = Annotated[
-    float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="peak arithmetic in TFLOP/s, instead of this machine's")
-]
-_Bandwidth = Annotated[
-    float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="memory bandwidth in GB/s, instead of this machine's")
-]
+_Tflops = Annotated[float | None, typer.Option(callback=within(0, 10**9), help="peak arithmetic in TFLOP/s, instead of this machine's")]
+_Bandwidth = Annotated[float | None, typer.Option(callback=within(0, 10**9), help="memory bandwidth in GB/s, instead of this machine's")]
 _Ranks = Annotated[
-    int, typer.Option(min=1, max=LARGEST, help="predict time, traffic and memory with each sequence split over this many processes")
+    int,
+    typer.Option(callback=within(1, LARGEST), help="predict time, traffic and memory with each sequence split over this many processes"),
 ]
-_Link = Annotated[float | None, typer.Option(min=0, max=1e9, callback=check_finite, help="with --ranks: what a process can send, in GB/s")]
+_Link = Annotated[float | None, typer.Option(callback=within(0, 10**9), help="with --ranks: what a process can send, in GB/s")]
 _Fsdp = Annotated[bool, typer.Option("--fsdp", help="with --ranks: weights and optimiser states are sharded too")]
 _Roofline = Annotated[
-    bool | None, typer.Option("--roofline/--no-roofline", help="bound the run time by this machine's speed, measured now (a few seconds)")
+    bool | None,
+    typer.Option(
+        "--roofline/--no-roofline", help="the lower bound on the run time, from this machine's speed, measured now (a few seconds)"
+    ),
 ]
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
     name: _Name,
     context: _Context = 0,
@@ -89,7 +89,7 @@ def show(
     link: _Link = None,
     fsdp: _Fsdp = False,
 ) -> None:
-    """Count parameters, FLOPs, cache and memory of a model, and bound its run time. The word `show` may be left out."""
+    """Count parameters, FLOPs, cache and memory of a model, and compute a lower bound on its run time. The word `show` may be left out."""
     from regard.cost import ConfigError, Workload, plan
     from regard.cost.model.sources import find
 
@@ -176,7 +176,7 @@ def _draw_plan(costs: Costs, path: Path) -> None:
     draw_plan(costs.architecture, costs.workload, costs.machine, path)
 
 
-@app.command()
+@app.command(cls=Command)
 def compare(
     first: _Name,
     second: _Name,
@@ -206,15 +206,13 @@ def compare(
     tables.compare(left, right, _console())
 
 
-@app.command()
+@app.command(cls=Command)
 def measure(
-    seconds: Annotated[
-        float, typer.Option(min=1, max=1e6, callback=check_finite, help="about how long the measurement may take, in seconds")
-    ] = 20.0,
+    seconds: Annotated[float, typer.Option(callback=within(1, 10**6), help="about how long the measurement may take, in seconds")] = 20.0,
     sizes: Annotated[str, typer.Option(help="the sequence lengths N to measure, in rising order")] = "256,512,1024,2048",
-    heads: Annotated[int, typer.Option(min=1, max=LARGEST, help="number of heads")] = 8,
-    head_dim: Annotated[int, typer.Option(min=1, max=LARGEST, help="width of a head")] = 64,
-    threads: Annotated[int, typer.Option(min=0, max=1024, help="0: as many as torch uses; 1 is steadier on a busy machine")] = 0,
+    heads: Annotated[int, typer.Option(callback=within(1, LARGEST), help="number of heads")] = 8,
+    head_dim: Annotated[int, typer.Option(callback=within(1, LARGEST), help="width of a head")] = 64,
+    threads: Annotated[int, typer.Option(callback=within(0, 1024), help="0: as many as torch uses; 1 is steadier on a busy machine")] = 0,
     as_json: _Json = False,
     picture: _Picture = None,
 ) -> None:
@@ -247,7 +245,7 @@ def measure(
         _draw(lambda path: draw_growth(growth, path), picture)
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_presets(as_json: _Json = False) -> None:
     """List the preset models with their number of parameters."""
     from regard.cost.count.parameters import parameter_total
@@ -273,7 +271,7 @@ def _machine(work: Workload, tflops: float | None, bandwidth: float | None, roof
         return this_machine(work.dtype)
     if not tflops or not bandwidth:
         raise ConfigError("a roofline of your own needs both --peak-tflops and --bandwidth (GB/s), each more than 0")
-    return Machine("given", tflops * 1e12, bandwidth * 1e9)
+    return Machine("given", tflops * 1e12, bandwidth * 10**9)
 
 
 def _draw(draw: Any, path: Path) -> None:

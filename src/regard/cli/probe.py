@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import LARGEST, LARGEST_SEED, Device
+from .options import LARGEST, LARGEST_SEED, Device, within
 
 if TYPE_CHECKING:
     from ..text.pairs import Pair
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 def probe(
     model: Annotated[str, typer.Argument(help="a run of `regard train classify` or `mlm`, a BERT folder, or a name from `regard models`")],
     file: Annotated[Path, typer.Argument(help="texts and labels, separated by tabs (or .jsonl)", exists=True, dir_okay=False)],
-    against: Annotated[list[str] | None, typer.Option("--against", help="another encoder to compare with; may be repeated")] = None,
+    against: Annotated[
+        list[str] | None, typer.Option("--against", metavar="<str>", help="another encoder to compare with; may be repeated")
+    ] = None,
     columns: Annotated[
         tuple[int, int] | None,
-        typer.Option("--columns", help="columns of the text and of the label, counted from 0 (default: by content)"),
+        typer.Option("--columns", metavar="<int> <int>", help="columns of the text and of the label, counted from 0 (default: by content)"),
     ] = None,
-    texts: Annotated[int, typer.Option("--texts", help="use at most this many texts", min=20, max=LARGEST)] = 4000,
+    texts: Annotated[int, typer.Option("--texts", help="use at most this many texts, 20 or more", callback=within(20, LARGEST))] = 4000,
     figure: Annotated[Path | None, typer.Option("--figure", help="draw accuracy by layer: .svg, .png or .pdf")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="seed of the untrained encoder", min=0, max=LARGEST_SEED)] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="seed of the untrained encoder", callback=within(0, LARGEST_SEED))] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")] = False,
     device: Device = "cpu",
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import LARGEST, Device
+from .options import LARGEST, Device, within
 from .text_input import lines_of, text_of
 
 if TYPE_CHECKING:
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 def read(
     article: Annotated[str, typer.Argument(help='a text file in UTF-8, Chinese or English; "-" reads standard input')],
-    ask: Annotated[list[str], typer.Option("--ask", "-a", help="the question; may be repeated")],
+    ask: Annotated[list[str], typer.Option("--ask", "-a", metavar="<str>", help="the question; may be repeated")],
     model: Annotated[str, typer.Option("--model", "-m", help="a name from `regard models` or the folder of a run")] = "article-reader",
-    picks: Annotated[int, typer.Option("--picks", "-n", help="how many sentences to read", min=1, max=LARGEST)] = 2,
-    soft: Annotated[bool, typer.Option("--soft", help="also read everything under soft attention, and show both")] = False,
+    picks: Annotated[int, typer.Option("--picks", "-n", help="how many sentences to read", callback=within(1, LARGEST))] = 2,
+    soft: Annotated[bool, typer.Option("--soft", help="also answer with soft attention, which reads everything, and show both")] = False,
     skim: Annotated[
-        str, typer.Option("--skim", help="words, or minilm: also compare sentence vectors (regard models add minilm)")
+        str,
+        typer.Option(
+            "--skim",
+            help="compare sentences and question by words, or also by vectors: minilm (`regard models add minilm`)",
+        ),
     ] = "words",
     html: Annotated[Path | None, typer.Option("--html", help="also write the marked article as a page")] = None,
     compare: Annotated[bool, typer.Option("--compare/--no-compare", help="read everything too, to measure the time saved")] = True,

@@ -11,21 +11,26 @@ from typing import Annotated
 import typer
 
 from .boundary import wrong_arguments
+from .options import within
 
 
 def studio(
-    port: Annotated[int | None, typer.Option("--port", help="the port (default: 8500, or the next free one)", min=1, max=65535)] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="from 1 to 65535 (default: 8500, or the next free one)", callback=within(1, 65535))
+    ] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in the browser")] = True,
     model: Annotated[
         list[Path] | None,
-        typer.Option("--model", "-m", help="also open this run's folder, Hugging Face folder or .gguf file; may be repeated"),
+        typer.Option(
+            "--model", "-m", metavar="<path>", help="also open this run's folder, Hugging Face folder or .gguf file; may be repeated"
+        ),
     ] = None,
     run: Annotated[
         Path | None,
         typer.Option("--run", help="watch this run of `regard train translation` on the page Train, while it trains or afterwards"),
     ] = None,
 ) -> None:
-    """Open a local web page to translate, inspect models, compute attention step by step, write, train, fit curves and count costs.
+    """Open a local web page to translate, inspect models, compute attention step by step, generate text, train, fit curves and count costs.
 
     It is reachable from this machine only and needs no network. Over SSH it
     prints the command that makes it reachable from your own machine.

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import LARGEST, LARGEST_BEAM, Device
+from .options import LARGEST, LARGEST_BEAM, Device, within
 from .text_input import lines_of, text_of
 
 REQUEST = "Summarize the following text in one sentence.\n\n"
@@ -26,9 +26,10 @@ def summarise(
         Path | None, typer.Option("--lines", help="summarise every line of a file, one summary a line", exists=True, dir_okay=False)
     ] = None,
     beam: Annotated[
-        int | None, typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", min=1, max=LARGEST_BEAM)
+        int | None,
+        typer.Option("--beam", help="beam size of a trained model; 1 is greedy (default: its own)", callback=within(1, LARGEST_BEAM)),
     ] = None,
-    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", min=1, max=LARGEST)] = 80,
+    max_new: Annotated[int, typer.Option("--max-new", help="the most tokens a chat model writes", callback=within(1, LARGEST))] = 80,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text")] = False,
     device: Device = "cpu",
 ) -> None:

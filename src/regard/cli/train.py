@@ -12,7 +12,7 @@ import typer
 
 from ..training.tasks import TASKS, find_task
 from .boundary import wrong_arguments
-from .options import LARGEST
+from .options import LARGEST, within
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ def train(
     config: Annotated[
         Path | None,
         typer.Argument(
-            help="a TOML file with the settings; or the data (.tsv or .jsonl pairs, a text, stories), for which one is written",
+            help="a TOML file with the settings; or a data file (.tsv or .jsonl pairs, text, stories): a TOML file is then written for it",
             exists=True,
             dir_okay=False,
         ),
@@ -35,7 +35,7 @@ def train(
     example: Annotated[bool, typer.Option("--example", help="print a TOML file with every setting explained, and exit")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="print only the result, no progress and no samples")] = False,
     context_parallel: Annotated[
-        int, typer.Option(min=1, max=LARGEST, help="split each sequence over this many processes (lm, mlm), under torchrun")
+        int, typer.Option(callback=within(1, LARGEST), help="split each sequence over this many processes (lm, mlm), under torchrun")
     ] = 1,
     fsdp: Annotated[bool, typer.Option("--fsdp", help="shard the weights over the processes, under torchrun")] = False,
 ) -> None:
