@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import operator
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# page → (title, the package whose public names it holds, names; None = all that no page before it holds)
+# page → (title, the package whose public names it holds, names; None = all that no page before it holds); a name may be dotted
 PAGES: dict[str, tuple[str, str, str | None]] = {
     "compute": ("Compute attention", "regard", "attend observe explain Attended Plan reinforce replace"),
     "scores": ("Scores", "regard", "Score ScaledDot Dot Additive Bilinear Gaussian Lowered"),
@@ -22,9 +23,14 @@ PAGES: dict[str, tuple[str, str, str | None]] = {
         "rule causal window padding documents prefix global_tokens block_sparse dense per_head everything from_sdpa from_torch_mha from_hf "
         "from_additive from_spans Mask ExtraKeys MAX_SPANS",
     ),
-    "choices": ("Choices", "regard", "Choice Softmax Sparsemax Entmax15 Entmax TopKSoftmax Argmax Sample"),
-    "biases": ("Biases", "regard", "Bias Alibi RelativeBias"),
-    "readings": ("Readings", "regard", "Reading Entropy Received TopK Distance At Same Pooled Rows MaxLogit Sink ValueNorm"),
+    "choices": ("Choices", "regard", "Choice choices.Row choices.logsumexp Softmax Sparsemax Entmax15 Entmax TopKSoftmax Argmax Sample"),
+    "biases": ("Biases", "regard", "Bias biases.offsets Alibi RelativeBias"),
+    "readings": (
+        "Readings",
+        "regard",
+        "Reading readings.Shape Entropy Received TopK readings.Top Distance readings.Profile At Same Pooled Rows MaxLogit Sink ValueNorm "
+        "readings.NormWeighted",
+    ),
     "layers": ("Layers", "regard.layers", None),
     "models": ("Models", "regard.models", None),
     "zoo": ("Open trained models", "regard.zoo", None),
@@ -60,13 +66,15 @@ def things_on(page: str) -> list[tuple[str, Any]]:
     constants = [name for name in module.__all__ if f"{package}.{name}" in CONSTANTS]
     public = [*(name for name in module.__all__ if name not in constants), *constants] if chosen is None else chosen.split()
     before = {id(thing) for other in _before(page) for _, thing in things_on(other) if callable(thing)}
-    return [(name, getattr(module, name)) for name in public if id(getattr(module, name)) not in before]
+    things = [(name, operator.attrgetter(name)(module)) for name in public]
+    return [(name, thing) for name, thing in things if id(thing) not in before]
 
 
 def _before(page: str) -> list[str]:
     return list(PAGES)[: list(PAGES).index(page)]
 
 
+_NEXT = ",\n    "  # between the arguments of a long signature
 _ARGUMENT = re.compile(r"^(\w+(?:, \w+)*)(?::|  +)\s*(\S.*)$")
 
 
@@ -171,18 +179,37 @@ def members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(thing: Any) -> str:
+    """Return the signature without what only Python needs: quoted annotations, private arguments, the None that a class returns."""
     try:
-        text = str(inspect.signature(thing))
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return "(…)"
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are kept as strings
-    text = re.sub(r"<(?:function|class|object) ?([^>]*?)(?: at 0x[0-9a-f]+)?>", r"\1", text)
-    return text if len(text) < 100 else re.sub(r", (?=[\w*]+(?::|=|,|\)))", ",\n    ", text)
+    parameters = [parameter for parameter in signature.parameters.values() if not parameter.name.startswith("_")]
+    if [parameter.name for parameter in parameters] == ["args", "kwargs"]:  # a class without an __init__ of its own
+        parameters = []
+    words: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(word.startswith("*") for word in words):
+            words.append("*")
+        words.append(_unquoted(str(parameter)))
+    returned = signature.return_annotation
+    if inspect.isclass(thing) or returned is signature.empty:
+        result = ""
+    else:
+        result = " -> " + _unquoted(inspect.formatannotation(returned))
+    text = f"({', '.join(words)}){result}"
+    return text if len(text) < 100 else f"({_NEXT.join(words)}){result}"
+
+
+def _unquoted(text: str) -> str:
+    text = re.sub(r"""(^|: |-> )(['"])(.*?)\2(?=$| = )""", r"\1\3", text)  # annotations are kept as strings
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text).replace("slice(None, None, None)", "slice(None)").replace("<factory>", "…")
+    return re.sub(r"<(?:function|class|object) ?([^>]*?)(?: at 0x[0-9a-f]+)?>", r"\1", text)
 
 
 def markdown(docstring: str) -> Iterator[str]:
     """Yield a docstring as Markdown: examples and indented blocks as code, `name: text` lines as a list, the rest as paragraphs."""
-    for block in re.split(r"\n\s*\n", docstring):
+    for place, block in enumerate(re.split(r"\n\s*\n", docstring)):
         lines = block.splitlines()
         if not lines:
             continue
@@ -190,6 +217,8 @@ def markdown(docstring: str) -> Iterator[str]:
             yield from ("```python", *lines, "```")
         elif all(line.startswith(("    ", "\t")) for line in lines):
             yield from ("```text", *(line[4:] for line in lines), "```")
+        elif place == 0:  # what it is: "Softmax: exp(z) / Σ exp(z)" describes no argument
+            yield from map(_inline, lines)
         else:
             yield from _paragraph(lines)
         yield ""

@@ -17,6 +17,7 @@ class Bias(nn.Module):
 
     A new bias is a subclass with ``tile``; if its values depend on key − query alone, ``diagonals`` lets the compiled kernels read it.
 
+    >>> from regard.biases import Bias, offsets
     >>> class Near(Bias):
     ...     def tile(self, rows, cols, L, S, *, device=None, dtype=None):
     ...         return -offsets(rows, cols, L, S, device=device).abs().to(dtype or torch.float32)[None, None]
@@ -79,7 +80,16 @@ class BiasPart(Bias):
 
 
 def offsets(rows: range, cols: range, L: int, S: int, *, device: torch.device | None = None) -> Tensor:
-    """Signed distance key − query (l, s), with the last query at the position of the last key."""
+    """Return the signed distance key − query (l, s), with the last query at the position of the last key.
+
+    rows, cols: the positions of the queries and keys of a tile.
+    L, S: how many queries and keys there are in all.
+    device: of the tensor to return.
+
+    >>> offsets(range(2), range(3), 2, 3)
+    tensor([[-1,  0,  1],
+            [-2, -1,  0]])
+    """
     i = torch.arange(rows.start, rows.stop, device=device) + (S - L)
     return torch.arange(cols.start, cols.stop, device=device) - i.unsqueeze(-1)
 

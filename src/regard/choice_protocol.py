@@ -15,10 +15,18 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What `Choice.fit` computes from all scores of a row: (B, h, l) each. A choice that needs more than this subclasses it."""
+    """What `Choice.fit` computes from all scores of a row: (B, h, l) each. A choice that needs more than this subclasses it.
 
-    threshold: Tensor  # the lse for softmax, τ for the sparse choices
-    mass: Tensor  # Σ slope(p) over the row, the denominator of the gradient's mean
+    threshold: the lse for softmax, τ for the sparse choices.
+    mass: Σ slope(p) over the row, the denominator of the gradient's mean; 0 for a row that sees nothing.
+
+    >>> import torch
+    >>> Row(threshold=torch.zeros(1, 2, 5), mass=torch.ones(1, 2, 5)).mass.shape
+    torch.Size([1, 2, 5])
+    """
+
+    threshold: Tensor
+    mass: Tensor
 
 
 class Choice(nn.Module):
@@ -102,7 +110,14 @@ class ComputedByKernels(Choice):
 
 
 def logsumexp(z: Tensor) -> Tensor:
-    """log Σ exp along the last axis: −∞, with a zero gradient, where a row is empty or all −∞."""
+    """Return log Σ exp along the last axis: −∞, with a zero gradient, where a row is empty or all −∞.
+
+    z: scores (…, S).
+
+    >>> import torch
+    >>> logsumexp(torch.zeros(1, 4)).exp()
+    tensor([4.])
+    """
     if not z.shape[-1]:
         return z.new_full(z.shape[:-1], -math.inf)
     peak = z.detach().amax(-1, keepdim=True)

@@ -9,6 +9,7 @@ import inspect
 import re
 import textwrap
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -65,11 +66,26 @@ def test_the_pages_are_written(tmp_path):
     written = {file.stem: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
     for page in pages.PAGES:
         for name, _ in pages.things_on(page):
-            assert f"\n## {name}\n" in written[page]
+            assert f"\n## {name.rpartition('.')[2]}\n" in written[page]
     for command in ("translate", "plan", "train"):
         assert f"## regard {command}\n" in written["command-line"]
         assert f"Usage: regard {command}" in written["command-line"]
-    assert "object at 0x" not in "".join(written.values())
+    for python_only in ("object at 0x", "ForwardRef", "<factory>", "*args: Any, **kwargs: Any"):
+        assert python_only not in "".join(written.values())
+
+
+def test_signatures_are_readable():
+    def f(self, mask: Literal["a", "b"] = "a", rows: slice = slice(None), *, limit: int | None = None, _private: int = 0) -> Path:
+        """Softmax: a sentence with a colon.
+
+        mask: what it is.
+        """
+
+    assert pages._signature(f) == (
+        "(self, mask: Literal['a', 'b'] = 'a', rows: slice = slice(None), *, limit: int | None = None) -> Path"
+    ).replace(", ", ",\n    ").replace("'a',\n    'b'", "'a', 'b'")
+    assert pages._signature(regard.Dot) == "()"
+    assert list(pages.markdown(inspect.getdoc(f))) == ["Softmax: a sentence with a colon.", "", "- `mask`: what it is.", ""]
 
 
 @pytest.mark.parametrize("path", CALLABLES)

@@ -19,10 +19,20 @@ MAX_COMPILED_TOP = 256  # the compiled pass inserts into a sorted list, which is
 
 
 class Top(NamedTuple):
-    """The k heaviest keys of each row, heaviest first; weight 0 and key −1 where a row has fewer."""
+    """The k heaviest keys of each row, heaviest first; weight 0 and key −1 where a row has fewer.
 
-    weights: Tensor  # (B, h, L, k)
-    keys: Tensor  # (B, h, L, k) int64
+    weights: (B, h, L, k).
+    keys: (B, h, L, k) int64.
+
+    >>> from regard import causal, observe
+    >>> q = torch.zeros(1, 1, 2, 8)
+    >>> observe(q, q, q, mask=causal(), readings=[TopK(2)]).readings["top"].keys[0, 0]
+    tensor([[ 0, -1],
+            [ 0,  1]])
+    """
+
+    weights: Tensor
+    keys: Tensor
 
 
 class TopK(Reading):
@@ -78,10 +88,19 @@ class TopK(Reading):
 
 
 class NormWeighted(NamedTuple):
-    """‖p·v‖ summed along each axis of the pattern."""
+    """‖p·v‖ summed along each axis of the pattern: what `ValueNorm` gives.
 
-    by_query: Tensor  # (B, h, L): Σ_n ‖p v_n‖ of each query
-    by_key: Tensor  # (B, h, S): Σ over queries of ‖p v_n‖ of each key
+    by_query: (B, h, L): Σ_n ‖p v_n‖ of each query.
+    by_key: (B, h, S): Σ over queries of ‖p v_n‖ of each key.
+
+    >>> from regard import observe
+    >>> q, v = torch.zeros(1, 1, 2, 8), torch.tensor([[[[3.0], [1.0]]]])
+    >>> observe(q, q, v, readings=[ValueNorm()]).readings["value_norm"].by_key[0, 0]
+    tensor([3., 1.])
+    """
+
+    by_query: Tensor
+    by_key: Tensor
 
 
 @dataclass(frozen=True, eq=False)

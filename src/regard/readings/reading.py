@@ -16,7 +16,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes, device and dtype of the attention that is read."""
+    """Sizes, device and dtype of the attention that is read: what `Reading.start` receives.
+
+    B, h, L, S: batch, heads, queries, keys.
+    device, dtype: of the weights.
+    value_norms: ‖v‖, (B, h, S), for a reading with `needs_value_norms = True`; None for all others.
+
+    >>> Shape(B=1, h=2, L=5, S=7, device=torch.device("cpu"), dtype=torch.float32).zeros(5).shape
+    torch.Size([1, 2, 5])
+    """
 
     B: int
     h: int
@@ -24,9 +32,13 @@ class Shape:
     S: int
     device: torch.device
     dtype: torch.dtype
-    value_norms: Tensor | None = None  # (B, h, S): ‖v‖, where a reading says `needs_value_norms`
+    value_norms: Tensor | None = None
 
     def zeros(self, *axes: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Return zeros (B, h, *axes), on the device of the weights.
+
+        axes: the axes after batch and heads; dtype: that of the weights by default.
+        """
         return torch.zeros(self.B, self.h, *axes, dtype=dtype or self.dtype, device=self.device)
 
 

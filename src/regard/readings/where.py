@@ -17,10 +17,20 @@ from .reading import CompiledPass, Reading, Shape, SumWith, Total
 
 
 class Profile(NamedTuple):
-    """Mean weight by signed offset key − query, with the last query at the position of the last key."""
+    """Mean weight by signed offset key − query, with the last query at the position of the last key.
 
-    mass: Tensor  # (B, h, bins): mean over the rows with visible keys; a row's bins sum to its total weight
-    offsets: tuple[tuple[int, int], ...]  # (first, last) offset of each bin
+    mass: (B, h, bins): mean over the rows with visible keys; a row's bins sum to its total weight.
+    offsets: (first, last) offset of each bin.
+
+    >>> from regard import causal, observe
+    >>> q = torch.zeros(1, 1, 2, 8)
+    >>> profile = observe(q, q, q, mask=causal(), readings=[Distance()]).readings["distance"]
+    >>> {bin: round(mass, 2) for bin, mass in zip(profile.offsets, profile.mass[0, 0].tolist()) if mass}
+    {(-1, -1): 0.25, (0, 0): 0.75}
+    """
+
+    mass: Tensor
+    offsets: tuple[tuple[int, int], ...]
 
 
 class Distance(Reading):
@@ -132,7 +142,7 @@ class Same(SumWith):
     """The weight on keys with the same id as the query, (B, h, L).
 
     ids: a number per position, (S,) or (B, S); the queries are the last L.
-    key_ids: the keys' own ids, where they differ: an induction head attends to keys whose *predecessor* equals the query, i.e. ids shifted
+    key_ids: the keys' own ids, where they differ: an induction head attends to keys whose predecessor equals the query, i.e. ids shifted
         by one.
     itself: whether the query's own position counts.
     name: the key in `readings`, for several of them in one call.
