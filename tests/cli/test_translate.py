@@ -1,10 +1,18 @@
 """`regard translate`: which model is used, what is printed, and what is an error."""
 
 import json
+import os
 import shutil
+import signal
 
 import pytest
 from command_line import regard, without_box
+from pairs_of import config, reversal
+
+from regard import zoo
+from regard.text.vocabulary import EOS
+from regard.training.loop import checkpoints
+from regard.training.runs import train
 
 
 def test_a_translation_is_shown_with_its_alignment_in_plain_characters(reversal_run):
@@ -182,3 +190,37 @@ def test_warns_about_texts_unlike_those_the_model_was_tested_on():
     assert "the translation is probably wrong" in result.stderr
     rare = regard("translate", "饕餮纹青铜鼎。", "-m", "zh-en-fixed", "--beam", "1")
     assert "rare or unknown in the model's training data" in rare.stderr
+
+
+def test_a_run_that_was_not_evaluated_yet_says_so(tmp_path):
+    """A training stopped before its first evaluation often translates to nothing; that is said, not printed as an empty line alone."""
+    reversal(tmp_path, train=60, valid=5, longest=6)
+    path = config(tmp_path, "steps = 500\nevaluate_every = 500", model="embedding = 8\nstate = 12")
+
+    def interrupt(progress):
+        if progress.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    state, folder = train("translation", path, watch=interrupt)
+    assert 3 <= state.step < 10
+    assert not (folder / "best.safetensors").exists()
+    told = rf"run was trained for {state.step} steps only and not evaluated yet: its results may be empty"
+    with pytest.warns(UserWarning, match=told):
+        zoo.open(folder)
+    with pytest.warns(UserWarning, match=told):
+        assert regard("translate", "a b", "--model", folder).exit_code == 0
+
+
+def test_an_empty_translation_is_not_printed_in_silence(reversal_run, tmp_path):
+    """The weights are changed so that every sentence ends at once."""
+    run = shutil.copytree(reversal_run, tmp_path / "silent")
+    tensors, note = checkpoints.read(run / "best.safetensors")
+    tensors["readout.logits.bias"][EOS] = 1000.0
+    checkpoints.write(run / "best.safetensors", tensors, note)
+    result = regard("translate", "a b", "--model", run)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == ""
+    assert "the translation is empty: silent ended it without a word" in result.stderr
+    result = regard("translate", "--model", run, input="a b\n\n")
+    assert result.stdout == "\n\n"
+    assert result.stderr.splitlines() == ["line 1: the translation is empty: silent ended it without a word"]

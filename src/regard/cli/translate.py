@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .options import LARGEST_BEAM, LARGEST_SEED, Device, check_finite
+from .options import LARGEST_BEAM, LARGEST_SEED, Device, within
 from .text_input import lines_of
 
 if TYPE_CHECKING:
@@ -27,18 +27,20 @@ def translate(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="a name from `regard models` or the folder of a run (default: by language)")
     ] = None,
-    language: Annotated[str | None, typer.Option("--from", help="the source language: zh or de (default: by script)")] = None,
+    language: Annotated[str | None, typer.Option("--from", help="the source language: zh or de (default: from the text)")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="translate the lines of a file", exists=True, dir_okay=False)] = None,
     beam: Annotated[
-        int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", min=1, max=LARGEST_BEAM)
+        int | None, typer.Option("--beam", help="beam size; 1 is greedy (default: the model's own)", callback=within(1, LARGEST_BEAM))
     ] = None,
     n_best: Annotated[
-        int, typer.Option("--n-best", help="how many candidate translations to print for each text", min=1, max=LARGEST_BEAM)
+        int, typer.Option("--n-best", help="how many candidate translations to print for each text", callback=within(1, LARGEST_BEAM))
     ] = 1,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", help="sample instead of searching", min=0.0, max=1e6, callback=check_finite)
+        float | None, typer.Option("--temperature", help="sample instead of beam search; higher is more random", callback=within(0, 10**6))
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", min=0, max=LARGEST_SEED)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="seed of the sampling, for repeatable output", callback=within(0, LARGEST_SEED))
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per text, with its alignment")] = False,
     alignment: Annotated[bool, typer.Option("--alignment/--no-alignment", help="draw the alignment below each translation")] = True,
     html: Annotated[Path | None, typer.Option("--html", help="also write the alignment as an interactive page (one text only)")] = None,
@@ -46,7 +48,7 @@ def translate(
 ) -> None:
     """Translate texts, and show the attention weights between target words and source words.
 
-    Without --model and --from the script of a text decides: Chinese characters
+    Without --model and --from the letters of a text decide: Chinese characters
     go to the best installed Chinese model, Latin letters to the German one,
     with a warning if the text does not look like German.
 
@@ -83,6 +85,8 @@ def translate(
     drawn = False
     for chunk in _chunks(jobs, 256):
         for job, candidates in zip(chunk, _translated(chunk, opened, refused, options), strict=True):
+            if job.entry is not None and job.number not in refused and not candidates[0].text.strip():
+                _warn(f"{f'line {job.number}: ' if batch else ''}the translation is empty: {job.entry.name} ended it without a word")
             if as_json:
                 name = job.entry.name if job.entry else None
                 row = {"source": job.text, "model": name, "translations": [candidate.to_dict() for candidate in candidates]}

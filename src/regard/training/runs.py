@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -216,12 +217,19 @@ def build_best(build: Callable[[], M], folder: str | Path) -> M:
 
 
 def load_best(model: nn.Module, folder: str | Path) -> dict[str, Any]:
-    """Load a run's best weights into `model` (those of its newest checkpoint before the first evaluation); return their metadata."""
+    """Load a run's best weights into `model`; return their metadata. Before the first evaluation they are those of its newest checkpoint,
+    with a warning, because so short a training often gives empty results.
+    """
     best, prefix = _best_weights(Path(folder))
     tensors, note = checkpoints.read(best)
     if prefix:
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
         note = {"step": note[STATE_KEY]["step"]}
+        warnings.warn(
+            f"{folder} was trained for {note['step']:,} steps only and not evaluated yet: its results may be empty or wrong; "
+            "train it further with the same `regard train` command",
+            stacklevel=2,
+        )
     checkpoints.load_weights(model, tensors, origin=best)
     model.eval()
     return note
