@@ -1,4 +1,4 @@
-// The texts of the shell: what surrounds the pages, and the refusals any page may get. Both tables have the same keys; a test compares them.
+// The texts of the shell: what surrounds the pages, and the refusals any page may get. Both tables have the same keys (tested).
 
 import { count } from "../../web/numbers.js";
 

@@ -146,7 +146,8 @@ export const EN = {
   measure: "Measure this machine",
   measureAgain: "Measure again",
   measureAbout:
-    "Times attention at several lengths on this machine: about 30 s, on all of torch's threads. Other programs that run meanwhile make it slower.",
+    "Times attention at several lengths on this machine: about 30 s, on all of torch's threads. " +
+    "Other programs that run meanwhile make it slower.",
   measured: "measured",
   predicted: "predicted",
   timeTitle: "Time over N",

@@ -64,7 +64,7 @@ export const EN = {
       ask: "The short sentence comes out right. What happens to the long one?",
       options: ["it comes out right too", "it is fluent but says other things", "it stops after a few words"],
       right: 1,
-      why: "The vector has the same size for four words and for twenty. What does not fit is lost, and the decoder invents something fluent.",
+      why: "The vector has the same size for four words and for twenty. What does not fit is lost; the decoder invents something fluent.",
       notes:
         "Let the class read the long sentence's meaning aloud before you press it. Ask which words were lost: usually " +
         "the middle and the names. The scores by length on the Translate page show the same over a thousand sentences.",
@@ -78,7 +78,7 @@ export const EN = {
       ask: "In the table, which words are dark for “sister”?",
       options: ["all words equally", "妹妹", "the first word of the sentence"],
       right: 1,
-      why: "Each row sums to 1, and most of it lies on the source words being translated. Nobody told the model which words belong together.",
+      why: "Each row sums to 1, most of it on the source words being translated. Nobody told the model which words belong together.",
       notes:
         "The table is the alignment: rows are the words written, columns the words read. Point out that the order " +
         "differs between the languages, so the dark cells leave the diagonal.",

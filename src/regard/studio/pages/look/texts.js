@@ -87,7 +87,9 @@ function describe({ layer, head, what, value }, names) {
 export const EN = {
   tab: "Inspect",
   title: "Inspect a model's attention",
-  lead: "Paste a text to see what every head of every layer attends to, with labels for what it does, and a proof that the weights are the model's own.",
+  lead:
+    "Paste a text to see what every head of every layer attends to, with labels for what it does, " +
+    "and a proof that the weights are the model's own.",
   kinds: {
     lm: "language model",
     mlm: "masked language model",
@@ -136,7 +138,8 @@ export const EN = {
     title: "One word, several meanings",
     about:
       "The word's vector after every layer, in each sentence. Any other context moves it, also where the word means the same. " +
-      "So the vectors of one sense are the control: only if two senses are further apart than one sense is from itself does the layer hold the meaning.",
+      "So the vectors of one sense are the control: only if two senses are further apart than one sense is from itself " +
+      "does the layer hold the meaning.",
     blankLine:
       "A blank line begins another sense. Give each sense two sentences or more, with the word at the same place: " +
       "only pairs whose positions differ by at most one token are compared.",

@@ -14,7 +14,9 @@ const SAMPLES = {
 export const EN = {
   tab: "Translate",
   title: "Translate and see the alignment",
-  lead: "For each target word the model attends to the source words. Hover over a word on either side, or move with Tab, to see its partners.",
+  lead:
+    "For each target word the model attends to the source words. " +
+    "Hover over a word on either side, or move with Tab, to see its partners.",
   source: "Text to translate",
   placeholder: "Type a sentence",
   from: "From",
@@ -57,7 +59,8 @@ export const EN = {
   sentences: "sentences",
   unknown: (characters) => `Characters unknown to the model: ${characters}`,
   mostlyUnknown: (name, language) =>
-    `Most characters of this text are unknown to ${name}${language ? ` (it translates from ${language})` : ""}: the translation will be meaningless.`,
+    `Most characters of this text are unknown to ${name}${language ? ` (it translates from ${language})` : ""}: ` +
+    "the translation will be meaningless.",
   foreign: (name, language, detected, sure) =>
     `${name} translates from ${language}, and this text ${sure ? "seems to be" : "may be"} ${detected || "in another language"}: ` +
     `what stands below is then no translation of it.`,
