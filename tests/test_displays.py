@@ -2,6 +2,7 @@
 
 import json
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch
 import regard
 from regard.html_table import html_table
 from regard.models import Bert, BertClassifier, BertConfig, Gpt, GptConfig
-from regard.sight.effect import Importance
+from regard.sight.effect import Effect, Importance
 from regard.sight.probe import Probe
 from regard.text import Vocabulary
 from regard.text.stories import Story
@@ -223,9 +224,40 @@ def test_a_training_log_shows_its_evaluations(tmp_path):
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"event": "st')
     log = TrainingLog.read(tmp_path)
     assert log.scores() == ["loss", "bleu"]
+    assert "2 earlier ones" in str(log)
     assert "1,000 steps" in repr(log)
     assert len(str(log).splitlines()) <= LINES
     assert log.save(tmp_path / "log.svg").stat().st_size > 1000
     assert len(log.to_pandas()) == 40
     with pytest.raises(ValueError, match=r"has no log\.jsonl"):
         TrainingLog.read(tmp_path / "nothing")
+
+
+def test_a_training_log_without_evaluations_shows_its_losses():
+    log = TrainingLog(Path("runs/my"), [{"step": 50, "loss": 5.0}, {"step": 100, "loss": 4.5}], [])
+    assert str(log).splitlines()[1:] == ["step  loss", "50       5", "100    4.5", "losses while training; no evaluation yet"]
+    assert "no evaluation yet" in log._repr_html_()
+    assert "1 evaluation)" in repr(TrainingLog(Path("runs/my"), [], [{"step": 50, "loss": 5.0}]))
+
+
+def test_a_probe_of_many_layers_shows_the_first_the_best_and_the_last():
+    accuracy = [50.0] * 97
+    accuracy[61] = 90.0
+    lines = str(Probe("bert", accuracy)).splitlines()
+    assert lines[0] == "Probe(bert: best 90.0 % after layer 61 of 96)"
+    layers = [line.split()[0] for line in lines[2:-1]]
+    assert {"0", "61", "96"} <= set(layers)
+    assert len(layers) <= 18
+    assert lines[-1] == f"{97 - len(layers)} more layers: .accuracy has all"
+    assert str(Probe("small", [50.0, 75.0])).splitlines()[1:] == [
+        "layer          accuracy",
+        "0 (embedding)    50.0 %",
+        "1                75.0 %",
+    ]
+
+
+def test_importance_without_logits_has_no_column_of_nan():
+    cosine = torch.tensor([[0.5, 0.25]])
+    importance = Importance({(0, 1): Effect(None, cosine)})
+    assert importance.table().splitlines() == ["layer.head  cosine", "0.1         0.3750"]
+    assert "nan" not in importance._repr_html_()

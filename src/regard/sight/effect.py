@@ -20,6 +20,7 @@ from ..terminal import table
 
 _T = TypeVar("_T")
 _SHOWN = 18  # rows of the printed table, which should fit a screen
+_LEGEND = "KL of the next token in nats and cosine of the hidden state, averaged over the tokens: 0 and 1 mean no effect"
 
 
 class Outcome(NamedTuple):
@@ -104,8 +105,12 @@ class Importance:
         return sorted(rows, key=lambda row: row[3] if row[2] != row[2] else -row[2])
 
     def _texts(self, count: int | None = None) -> list[list[str]]:
-        rows = [[f"{layer}.{head}", f"{kl:.4g}", f"{cosine:.4f}"] for layer, head, kl, cosine in self.ranked()[:count]]
-        return [["layer.head", "KL", "cosine"], *rows]
+        ranked = self.ranked()[:count]
+        columns = [["layer.head", *(f"{layer}.{head}" for layer, head, _, _ in ranked)]]
+        for name, numbers in (("KL", [f"{row[2]:.4g}" for row in ranked]), ("cosine", [f"{row[3]:.4f}" for row in ranked])):
+            if set(numbers) != {"nan"}:  # the model returned what it is computed from
+                columns.append([name, *numbers])
+        return [list(row) for row in zip(*columns, strict=True)]
 
     def table(self, count: int | None = None) -> str:
         """Return the effect of every head as text, or of the `count` most important ones."""
@@ -118,10 +123,12 @@ class Importance:
 
     def __str__(self) -> str:
         rest = len(self.effects) - _SHOWN
-        return self.table(_SHOWN) + (f"\n… {rest:,} more heads; print(importance.table()) shows all" if rest > 0 else "")
+        more = f"\n… {rest:,} more heads; print(importance.table()) shows all" if rest > 0 else ""
+        return f"{self.table(_SHOWN)}{more}\n{_LEGEND}"
 
     def _repr_html_(self) -> str:
-        return html_table(self._texts(_SHOWN), title="effect of muting each head alone", rest=max(len(self.effects) - _SHOWN, 0))
+        rest = max(len(self.effects) - _SHOWN, 0)
+        return html_table(self._texts(_SHOWN), title="effect of muting each head alone", note=_LEGEND, rest=rest)
 
 
 @contextmanager

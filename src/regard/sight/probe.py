@@ -16,9 +16,12 @@ from torch import Tensor
 
 from ..html_table import html_table
 from ..models.bert import mean_pooled
+from ..terminal import table as text_table
 from ..text.batches import bucketed, padded
 from ..text.pairs import Pair
 from .hidden_states import hidden_states
+
+_SHOWN = 18  # rows of a printed table, which should fit a screen
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,12 +42,29 @@ class Probe:
         best = max(range(len(self.accuracy)), key=lambda layer: self.accuracy[layer])
         return f"Probe({self.name}: best {self.accuracy[best]:.1f} % after layer {best} of {len(self.accuracy) - 1})"
 
+    def _shown(self) -> list[int]:
+        """The layers of a table that fits a screen: all, or evenly spaced ones with the best and the last."""
+        count = len(self.accuracy)
+        if count <= _SHOWN:
+            return list(range(count))
+        return sorted({*range(0, count, -(-count // (_SHOWN - 2))), self.accuracy.index(max(self.accuracy)), count - 1})
+
+    def _texts(self) -> list[list[str]]:
+        names = ["0 (embedding)", *map(str, range(1, len(self.accuracy)))]
+        return [["layer", "accuracy"], *([names[layer], f"{self.accuracy[layer]:.1f} %"] for layer in self._shown())]
+
+    def _rest(self) -> str:
+        rest = len(self.accuracy) - len(self._shown())
+        return f"{rest} more layers: .accuracy has all" if rest else ""
+
     def __str__(self) -> str:
-        return f"{self!r}\n" + "  ".join(f"{value:.1f}" for value in self.accuracy[:60])
+        return "\n".join(filter(None, [repr(self), text_table(self._texts()), self._rest()]))
 
     def _repr_html_(self) -> str:
-        rows = [(str(layer), f"{value:.1f} %") for layer, value in enumerate(self.accuracy)]
-        return html_table([("layer", "accuracy"), *rows], title=self.name, shades=[(None, value / 100) for value in self.accuracy])
+        note = "share of test texts that a linear classifier on the layer's vectors gets right"
+        shades = [(None, self.accuracy[layer] / 100) for layer in self._shown()]
+        rest = f"; {self._rest()}" if self._rest() else ""
+        return html_table(self._texts(), title=self.name, shades=shades, note=note + rest)
 
 
 @torch.no_grad()

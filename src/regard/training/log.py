@@ -78,19 +78,24 @@ class TrainingLog:
 
         return save_figure(self.figure(), path)
 
-    def _texts(self) -> list[list[str]]:
-        names = self.scores()
-        rows = [[f"{event['step']:,}", *(f"{event[name]:.4g}" if name in event else "" for name in names)] for event in self.evaluations]
-        return [["step", *names], *rows[-_SHOWN:]]
+    def _texts(self) -> tuple[list[list[str]], str]:
+        """The last evaluations, or before the first one the last losses, as rows; and what is said about them."""
+        events, names = (self.evaluations, self.scores()) if self.evaluations else (self.steps, ["loss"])
+        rows = [[f"{event['step']:,}", *(f"{event[name]:.4g}" if name in event else "" for name in names)] for event in events[-_SHOWN:]]
+        kind = "scores on held-out data" if self.evaluations else "losses while training; no evaluation yet" if self.steps else "empty"
+        rest = f"; {len(events) - _SHOWN:,} earlier ones: .to_pandas() has all" if len(events) > _SHOWN else ""
+        return [["step", *names], *rows], kind + rest
 
     def __repr__(self) -> str:
         last = max((event["step"] for event in (*self.steps, *self.evaluations)), default=0)
         loss = f", loss {self.steps[-1]['loss']:.4g}" if self.steps else ""
-        return f"TrainingLog({self.folder.name}: {last:,} steps{loss}, {len(self.evaluations)} evaluations)"
+        count = len(self.evaluations)
+        return f"TrainingLog({self.folder.name}: {last:,} steps{loss}, {count} {'evaluation' if count == 1 else 'evaluations'})"
 
     def __str__(self) -> str:
-        rest = max(len(self.evaluations) - _SHOWN, 0)
-        return f"{self!r}\n" + (f"{rest} earlier evaluations, then\n" if rest else "") + table(self._texts())
+        rows, note = self._texts()
+        return f"{self!r}\n{table(rows)}\n{note}"
 
     def _repr_html_(self) -> str:
-        return html_table(self._texts(), title=repr(self), rest=max(len(self.evaluations) - _SHOWN, 0))
+        rows, note = self._texts()
+        return html_table(rows, title=repr(self), note=note)
