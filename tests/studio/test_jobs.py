@@ -119,9 +119,8 @@ def test_a_job_that_kills_its_worker_twice_is_refused_and_the_next_one_runs(fold
             while jobs.restarts < restarts:
                 await asyncio.sleep(0.01)
             await wait_until_running(jobs, "killed")
-            while not jobs._begun:  # the worker has it: a death before that would not count
+            while jobs._process is None or not jobs._begun:  # until the worker has it: a death before that would not count
                 await asyncio.sleep(0.01)
-            assert jobs._process is not None
             os.kill(jobs._process.pid, signal.SIGKILL)  # what the system does when memory runs out
         with pytest.raises(RequestError) as error:
             await running
@@ -130,6 +129,28 @@ def test_a_job_that_kills_its_worker_twice_is_refused_and_the_next_one_runs(fold
         assert json.loads(await jobs.run("look", SHORT, seconds=120))["read"] == 7
 
     with_jobs(folders, act)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL; run on Linux or macOS")
+@pytest.mark.parametrize("moment", [0.0, 0.001, 0.01, 0.1])
+def test_closing_while_the_worker_starts_again_ends_and_leaves_no_process(folders: dict[str, Path], moment: float) -> None:
+    killed = []
+
+    async def act(jobs: Jobs) -> None:
+        running = asyncio.create_task(jobs.run("look", LONG, seconds=300, name="killed"))
+        await wait_until_running(jobs, "killed")
+        assert jobs._process is not None
+        killed.append(jobs)
+        os.kill(jobs._process.pid, signal.SIGKILL)
+        while not jobs.restarts:
+            await asyncio.sleep(0)
+        await asyncio.sleep(moment)
+        await jobs.close()
+        with pytest.raises(RequestError, match="closing|died"):
+            await running
+
+    with_jobs(folders, act)
+    assert killed[0]._process is None
 
 
 def test_an_error_in_a_task_does_not_end_the_worker(folders: dict[str, Path]) -> None:

@@ -39,6 +39,8 @@ class Jobs:
         self._progress = 0.0
         self._begun = False  # whether the worker has begun the job it was sent
         self._lock = asyncio.Lock()
+        self._starting = asyncio.Lock()  # a start that is cancelled midway would wait for its process for ever (Python 3.11)
+        self._closed = False
         self._job_added = asyncio.Event()
         self._queue: list[Job] = []
         self._typical_seconds = 0.5  # of a job: a running mean
@@ -48,11 +50,19 @@ class Jobs:
     async def start(self) -> None:
         """Start the worker process; it imports torch while the page loads."""
         pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", "regard.studio.worker", stdin=pipe, stdout=pipe)
-        self._send(self._settings)
+        async with self._starting:
+            if self._closed:
+                raise RequestError("cancelled", "the studio is closing")
+            self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", "regard.studio.worker", stdin=pipe, stdout=pipe)
+            self._send(self._settings)
 
     async def close(self) -> None:
-        """Kill the worker process."""
+        """Kill the worker process, and start no other."""
+        self._closed = True
+        async with self._starting:
+            await self._kill()
+
+    async def _kill(self) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -193,10 +203,10 @@ class Jobs:
                 self._send("stop")
                 await asyncio.wait({answer}, timeout=STOP_SECONDS)
             if not answer.done():
-                await self.close()
+                await self._kill()
             response = await answer
         except asyncio.CancelledError:  # the server is closing
-            await self.close()
+            await self._kill()
             await asyncio.gather(answer, return_exceptions=True)
             raise
         except (EOFError, OSError):
@@ -238,6 +248,6 @@ class Jobs:
 
     async def _restart(self) -> None:
         """Replace a worker process that died or did not stop."""
-        await self.close()
+        await self._kill()
         self.restarts += 1
         await self.start()
