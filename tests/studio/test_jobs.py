@@ -146,7 +146,7 @@ def test_closing_while_the_worker_starts_again_ends_and_leaves_no_process(folder
             await asyncio.sleep(0)
         await asyncio.sleep(moment)
         await jobs.close()
-        with pytest.raises(RequestError, match="closing|died"):
+        with pytest.raises(RequestError, match=r"closing|died"):
             await running
 
     with_jobs(folders, act)
