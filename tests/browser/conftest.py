@@ -99,6 +99,15 @@ def chinese_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def german_studio() -> Iterator[str]:
+    """A studio over the shipped German translator."""
+    from regard.zoo.catalog import find
+
+    with _serving({"de-en-transformer": find("de-en-transformer").path}) as address:
+        yield address
+
+
 @pytest.fixture
 def empty_studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A studio without any model, also without those that other tests trained."""

@@ -31,6 +31,7 @@ SHOWN = {
     "steps": ".st-matrix",
     "regression": ".st-heat",
     "cost": "[data-total]",
+    "train": "[data-untrained]",
 }
 
 
@@ -161,3 +162,15 @@ def test_a_dark_page_is_printed_light_and_whole(visit: Visit, wait: Any, name: s
     page.emulate_media(media="screen", color_scheme="dark")
     wait(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert page.evaluate("localStorage.getItem('regard.theme')") is None  # nothing was chosen
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_at_every_width_in_both_languages_and_themes(visit: Visit, wait: Any, axe: Any, name: str) -> None:
+    page = visit(f"#{name}", width=390, height=900, color_scheme="light")
+    for width, switch in ((390, None), (768, ".st-lang"), (1024, ".st-theme"), (1440, ".st-lang")):  # en, zh, zh dark, en dark
+        page.set_viewport_size({"width": width, "height": 900})
+        if switch is not None:
+            page.locator(switch).click()
+        wait(page.locator(SHOWN.get(name, "#page h1")).first).to_be_attached()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        axe(page)

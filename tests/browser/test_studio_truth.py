@@ -121,3 +121,42 @@ def test_costs_are_written_in_chinese_to_the_last_symbol(visit: Visit, wait: Any
         for mode in ("infer", "train"):
             assert page.evaluate(CHINESE, plan(preset, Workload(mode=mode, dtype="fp16")).to_dict()) == [], (preset, mode)
     assert "_" not in page.locator("#page").inner_text()
+
+
+def test_a_text_in_another_language_is_told(visit: Visit, wait: Any, german_studio: str) -> None:
+    page = visit("#translate?text=The cat sat on the mat.", at=german_studio)
+    wait(page.locator("[data-note]")).to_contain_text("translates from German, and this text seems to be English")
+    page.locator(".st-lang").click()
+    wait(page.locator("[data-note]")).to_contain_text("源语言是德语，而这段文本看来是英语")
+    page.locator("textarea").fill("hello")
+    wait(page.locator("[data-note]")).to_contain_text("可能是英语")
+    page.locator("textarea").fill("Wo ist der Bahnhof?")
+    wait(page.locator("[data-result]")).to_contain_text("station")
+    wait(page.locator("[data-note]")).to_have_count(0)
+
+
+def test_w_is_the_inverse_bandwidth_in_both_languages(visit: Visit, wait: Any) -> None:
+    page = visit("#regression", lang="zh")
+    wait(page.get_by_role("slider", name="w，带宽的倒数")).to_be_visible()
+    page.locator(".st-lang").click()
+    wait(page.get_by_role("slider", name="w, inverse bandwidth")).to_be_visible()
+    assert "width" not in page.locator("#page").inner_text().replace("bandwidth", "").replace("NadarayaWatson(width=", "")
+
+
+def test_query_and_key_of_an_explained_weight_are_marked_in_their_roles(visit: Visit, wait: Any, axe: Any) -> None:
+    colour = "node => getComputedStyle(node).color"
+    for scheme in ("light", "dark"):
+        page = visit("#look?model=shakespeare&text=To be or not&layer=1&head=1&q=5", color_scheme=scheme)
+        page.get_by_role("link", name="How is this number computed?").click()
+        wait(page.locator("[data-query]")).to_be_visible()
+        query, key = page.locator(".st-words .st-now"), page.locator(".st-words .st-key")
+        wait(query).to_have_count(1)
+        wait(key).to_have_count(1)
+        page.locator(".st-words .st-word").first.click()
+        wait(page.locator(".st-words .st-word").first).to_have_class(re.compile("st-key"))
+        red = page.locator("[data-query]").evaluate(colour)
+        assert query.evaluate(colour) == red
+        assert key.evaluate(colour) != red
+        assert page.locator("th.st-now").evaluate(colour) == red
+        assert page.locator("th.st-key").evaluate(colour) != red
+        axe(page)

@@ -238,3 +238,21 @@ def test_the_steps_of_a_real_head_are_its_weights(studio: Any) -> None:
     assert sum(terms["numbers"]) + terms["rest_sum"] == pytest.approx(steps["product"], abs=1e-3)
     assert steps["product"] * steps["factor"] == pytest.approx(steps["scores"][steps["key"]], abs=1e-3)
     assert studio.post("/api/steps/head", json={**where, "layer": 9}).status_code == 422
+
+
+def test_the_tokens_of_a_real_head_are_those_of_its_own_layer(state: Any) -> None:
+    from regard.studio.pages.steps.real_head import real_head
+
+    text = "我爱中国。"
+    ask = {"model": "zh-en-transformer", "text": text, "head": 0, "query": 1}
+    seen = look(state, "zh-en-transformer", text)["payload"]["seen"]
+    layers = {entry["kind"]: entry["layer"] for entry in seen}
+    encoder = real_head(state, layer=layers["encoder"], kind="encoder", **ask)
+    assert (encoder["tokens"][:2], encoder["query_token"], encoder["query_is_key"]) == (["我", "爱"], "爱", True)
+    cross = real_head(state, layer=layers["cross"], kind="cross", **ask)
+    assert cross["tokens"] == encoder["tokens"]
+    assert cross["query_token"] not in encoder["tokens"]
+    assert not cross["query_is_key"]
+    own = real_head(state, layer=layers["causal"], kind="causal", **ask)
+    assert own["query_is_key"]
+    assert own["tokens"][1] == own["query_token"] == cross["query_token"]

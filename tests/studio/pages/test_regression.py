@@ -67,3 +67,8 @@ def test_points_in_one_place_have_no_width(studio: Any) -> None:
     assert answer.status_code == 422
     assert "different x" in answer.json()["message"]
     assert studio.post("/api/regression/fit", json={"x": [1, 1, 1], "y": [1, 2, 3]}).json()["curve"][0] == pytest.approx(2)
+
+
+def test_a_larger_w_narrows_the_kernel(studio: Any) -> None:
+    narrow, wide = (np.array(studio.post("/api/regression/fit", json={"width": w}).json()["weights"]) for w in (5.0, 0.5))
+    assert (narrow.max(axis=1) > wide.max(axis=1)).all()

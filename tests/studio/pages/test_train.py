@@ -139,3 +139,24 @@ def test_the_inverse_bandwidth_is_learned_and_is_the_best(studio: Any) -> None:
     errors = [NadarayaWatson(width=float(w)).fit(X, y).leave_one_out_error() for w in np.geomspace(0.5, 20, 60)]
     assert frames[-1]["value"] == pytest.approx(min(errors), rel=0.05)
     assert frames[-1]["value"] < frames[0]["value"] / 2
+
+
+@pytest.mark.parametrize("switches", [{}, {"task": "adjectives", "model": "transformer", "heads": 2}, {"model": "fixed"}])
+def test_before_the_first_step_the_attention_is_that_of_the_run_s_own_beginning(studio: Any, runs: Path, switches: dict[str, Any]) -> None:
+    from regard.training.config import read_config
+    from regard.training.tasks import find_task
+
+    answer = studio.post("/api/train/untrained", json={"task": "reverse", **switches}).json()
+    folder = run_path(write_run(switches.get("task", "reverse"), {**OPTIONS, "steps": 300, **switches}))
+    assert folder is not None
+    task = find_task("translation")
+    begun: Any = task.build(read_config(folder / "config.toml", task.config), folder, folder)
+    begun.model.eval()
+    pair = begun.valid[0]
+    source, target, weights = begun.translations.align(pair.source, pair.target)
+    shown = answer["sentences"][0]
+    assert (shown["source"], shown["target"], shown["wanted"]) == (source, target, pair.target)
+    assert (shown["weights"] is None) == (weights is None) == (switches.get("model") == "fixed")
+    if weights is not None:
+        assert [w for row in shown["weights"] for w in row] == pytest.approx(weights.flatten().tolist(), abs=1e-4)
+    assert answer["step"] == 0

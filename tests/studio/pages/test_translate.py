@@ -120,3 +120,13 @@ def test_the_number_of_averaged_heads_is_told(studio: Any, state: Any) -> None:
 
     assert ask(studio)["translations"][0]["heads"] == 1
     assert translate(state, ["zh-en-transformer"], "我爱书。")["translations"][0]["heads"] == 2
+
+
+def test_a_text_that_is_not_german_is_detected(state: Any) -> None:
+    from regard.zoo.catalog import find
+
+    state.library = Library({"de-en-transformer": find("de-en-transformer").path})
+    texts = ("The cat sat on the mat.", "Wo ist der Bahnhof?", "hello")
+    notes = [translate(state, ["de-en-transformer"], text, width=1)["translations"][0]["notes"] for text in texts]
+    told = [(one["foreign"], one["detected"], one["sure"]) for one in notes]
+    assert told == [(True, "en", True), (False, "de", True), (True, "en", False)]

@@ -68,9 +68,9 @@ class Blob:
         self.size += len(data) + padding
         return ref
 
-    def text(self) -> str:
-        """Return all arrays, compressed, as base64 text."""
-        return base64.b64encode(gzip.compress(b"".join(self._parts), 6, mtime=0)).decode("ascii")
+    def text(self, level: int = 6) -> str:
+        """Return all arrays as base64 text of gzip data. level: of compression; 0 stores them as they are."""
+        return base64.b64encode(gzip.compress(b"".join(self._parts), level, mtime=0)).decode("ascii")
 
 
 def encode8(weights: Tensor, top: Tensor) -> Tensor:
@@ -90,8 +90,9 @@ def build_payload(
     title: str | None = None,
     exact_bytes: int = EXACT_BYTES,
     blob_bytes: int = BLOB_BYTES,
+    level: int = 6,
 ) -> dict[str, Any]:
-    """Return the data that the page draws for one batch item, as plain JSON values."""
+    """Return the data that the page draws for one batch item, as plain JSON values. level: of the compression of its arrays."""
     calls = list(sighting)
     if not calls:
         missed = "".join(f"; not captured: {name}: {advice}" for name, _, advice in sighting.missed)
@@ -121,7 +122,7 @@ def build_payload(
         "seen": entries,
         "missed": [[str(part) for part in missed] for missed in sighting.missed],
         "bytes": blob.size,
-        "blob": blob.text(),
+        "blob": blob.text(level),
     }
 
 

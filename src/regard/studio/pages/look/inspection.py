@@ -6,6 +6,7 @@ import bisect
 import math
 import time
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,7 +41,7 @@ def look(state: WorkerState, model: str, text: str, labels: bool = True, changes
         sighting = sighting.with_labels(head_labels)
     state.progress.report(0.95)
     opened, read = state.opened(model), state.opened(model).length(inputs)
-    payload = build_payload(sighting, title=model)
+    payload = build_payload(sighting, title=model, level=0 if read <= MAX_LABELLED else 6)  # of a short text, compressing takes longest
     if labels:
         _add_labels_here(sighting, payload)
     return {
@@ -148,7 +149,8 @@ def _watch(state: WorkerState, model: str, inputs: Any, changes: list[dict[str, 
     with warnings.catch_warnings(), state.progress.follow(opened.model, end=0.9), evaluation_mode(opened.model):
         warnings.simplefilter("ignore")
         try:
-            with change(opened.model) as changed, watch(opened.model, default_readings(), tokens=tokens) as sighting:
+            changed: AbstractContextManager[Any] = change(opened.model) if changes else nullcontext()  # its hooks take time too
+            with changed, watch(opened.model, default_readings(), tokens=tokens) as sighting:
                 _apply(changed, changes)
                 logits = _outcome(state, model, inputs).logits
         except IndexError as error:

@@ -17,7 +17,13 @@ export function mountRealHead(container, studio) {
   let running = null;
   const bar = progress(studio.shellTexts, () => running && running.cancel());
   const output = h("div", { class: "st-flow", "data-real": "" });
-  const place = { model: params.model, text: params.text, layer: Number(params.layer), head: Number(params.head) || 0 };
+  const place = {
+    model: params.model,
+    text: params.text,
+    layer: Number(params.layer),
+    head: Number(params.head) || 0,
+    kind: params.kind || null,
+  };
   const chosen = { query: Number(params.q) || 0, key: params.k === undefined ? null : Number(params.k) };
 
   async function compute() {
@@ -72,34 +78,45 @@ function stages(studio, texts, answer, choose) {
   ];
 }
 
-// The keys coloured by their weight; a click explains another one.
-function words(studio, texts, { tokens, weights, query_token: query, key, scores }, choose) {
+// The query red, the key that is explained framed, the other keys coloured by their weight; a click explains another one.
+function words(studio, texts, { tokens, weights, query, query_token: queryToken, query_is_key: among, key, scores }, choose) {
+  const isQuery = (k) => among && k === query;
+  const roles = (k) => [scores[k] === null && "rv-masked", isQuery(k) && "st-now", k === key && "st-key"].filter(Boolean);
   const word = (token, k) =>
     h("button", {
       type: "button",
-      class: `st-word${scores[k] === null ? " rv-masked" : ""}`,
+      class: ["st-word", ...roles(k)].join(" "),
       "aria-pressed": String(k === key),
       "aria-label": `${token} ${number(weights[k], 3)}`,
-      css: weightStyle(weights[k], studio.dark),
+      css: isQuery(k) ? {} : weightStyle(weights[k], studio.dark),
       onclick: () => choose({ key: k }),
       text: token,
     });
+  const [before, between, after] = texts.pick;
   return h(
     "div",
     { class: "st-flow" },
-    h("p", { class: "st-hint", text: texts.pick(query) }),
-    h("div", { class: "st-words", role: "group", "aria-label": texts.pick(query) }, tokens.map(word)),
+    h(
+      "p",
+      { class: "st-hint" },
+      before,
+      h("b", { class: "st-now", "data-query": "", text: queryToken }),
+      between,
+      h("b", { class: "st-key", "data-key": "", text: tokens[key] }),
+      after,
+    ),
+    h("div", { class: "st-words", role: "group", "aria-label": texts.title }, tokens.map(word)),
   );
 }
 
 // q · k: the columns with the largest products, and the sum of the others.
 function productStage(texts, { terms, product, width, query_token: query, tokens, key }) {
   const { places, numbers, rest, rest_sum: restSum } = terms;
-  const row = (name, values, last) =>
+  const row = (name, values, last, role = "") =>
     h(
       "tr",
       {},
-      h("th", { scope: "row", text: name }),
+      h("th", { scope: "row", class: role, text: name }),
       values.map((v) => h("td", { text: number(v, 3) })),
       h("td", { text: last }),
     );
@@ -117,8 +134,8 @@ function productStage(texts, { terms, product, width, query_token: query, tokens
     h(
       "tbody",
       {},
-      row(texts.queryOf(query), terms.query, ""),
-      row(texts.keyOf(tokens[key]), terms.key, ""),
+      row(texts.queryOf(query), terms.query, "", "st-now"),
+      row(texts.keyOf(tokens[key]), terms.key, "", "st-key"),
       row(texts.products, numbers, number(restSum, 3)),
     ),
   );

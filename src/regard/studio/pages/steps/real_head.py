@@ -6,7 +6,7 @@ Axes: S keys, d head width, D model width.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -31,12 +31,14 @@ class RealHeadRequest(RequestBody):
     head: Number
     query: Number
     key: Number | None = None
+    kind: Literal["causal", "self", "encoder", "cross"] | None = None  # of the layer, as the Inspect page names it
 
 
-def real_head(state: WorkerState, model: str, text: str, layer: int, head: int, query: int, key: int | None = None) -> dict[str, Any]:
+def real_head(
+    state: WorkerState, model: str, text: str, layer: int, head: int, query: int, key: int | None = None, kind: str | None = None
+) -> dict[str, Any]:
     """Query, key, products, score, mask, softmax, values, the head's output and what it adds, with the model's numbers."""
     from ....sight.arithmetic import head_arithmetic
-    from ....sight.views.token_display import display_tokens
 
     opened = state.opened(model)
     inputs = state.encoded(model, text)
@@ -46,18 +48,14 @@ def real_head(state: WorkerState, model: str, text: str, layer: int, head: int, 
         steps = head_arithmetic(opened.model, inputs, layer=layer, head=head, query=query)
     except (IndexError, ValueError) as error:
         raise RequestError("invalid", str(error)) from error
-    tokens, source = opened.tokens(inputs)
-    texts = [one.label for one in display_tokens((tokens or [[]])[0])]
-    keys = texts if len(texts) == len(steps.weights) else [one.label for one in display_tokens((source or [[]])[0])]
-    if len(keys) != len(steps.weights):
-        keys = [str(i) for i in range(len(steps.weights))]
+    queries, keys = _tokens(opened.tokens(inputs), len(steps.weights), kind)
     chosen = int(steps.weights.argmax()) if key is None or key >= len(keys) else key
     order = steps.weights.argsort(descending=True)[:KEYS].tolist()
     shown = [*order, *([] if chosen in order else [chosen])]
     products = steps.query * steps.keys[chosen]
     return {
         "model": model, "layer": layer, "head": head, "name": steps.name, "query": query, "key": chosen, "width": len(steps.query),
-        "tokens": keys, "query_token": texts[query] if query < len(texts) else str(query),
+        "tokens": keys, "query_token": queries[query] if query < len(queries) else str(query), "query_is_key": keys is queries,
         "terms": _columns(products, {"query": steps.query, "key": steps.keys[chosen]}), "product": _n(steps.products[chosen]),
         "factor": steps.factor, "scores": [_n(s) for s in steps.scores], "extra": _extra(steps, chosen),
         "weights": [_n(w) for w in steps.weights], "largest": _n(steps.scores.amax()),
@@ -65,6 +63,18 @@ def real_head(state: WorkerState, model: str, text: str, layer: int, head: int, 
         "values": _values(steps, shown), "output": _columns(steps.output, {}), "output_length": _n(steps.output.norm()),
         "added": None if steps.added is None else _added(steps.added),
     }  # fmt: skip
+
+
+def _tokens(tokens: tuple[Any, Any], count: int, kind: str | None) -> tuple[list[str], list[str]]:
+    """The tokens of the queries and of the `count` keys; the same list where a layer attends to its own sequence."""
+    from ....sight.views.token_display import display_tokens
+
+    target, source = ([one.label for one in display_tokens((rows or [[]])[0])] for rows in tokens)
+    if kind == "encoder":
+        queries = keys = source
+    else:
+        queries, keys = target, source if kind == "cross" or (kind is None and len(target) != count) else target
+    return queries, keys if len(keys) == count else [str(i) for i in range(count)]
 
 
 def _added(vector: Tensor) -> dict[str, Any]:

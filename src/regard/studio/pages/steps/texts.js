@@ -72,7 +72,7 @@ export const EN = {
       `The numbers of ${model} itself: layer ${layer}, head ${head}. Only what matters is written out; the rest is summed.`,
     back: "Back to the attention of this head",
     example: "The same steps on numbers made by hand",
-    pick: (query) => `Query: ${query}. Choose a key to see how its weight arises:`,
+    pick: ["Query: ", ", key: ", ". Choose another key to see how its weight arises:"],
     product: (width) => `Query times key: ${width} products are added`,
     queryOf: (token) => `q of ${token}`,
     keyOf: (token) => `k of ${token}`,
@@ -110,7 +110,7 @@ export const EN = {
   width: {
     title: "Why √d",
     about:
-      "Random queries and keys of width d. Without the division the scores grow with d, softmax picks a single key, and the gradient vanishes.",
+      "Random queries and keys of width d. Not divided, the scores grow with d, softmax picks a single key, and the gradient vanishes.",
     variance: "variance of the scores",
     largest: "largest weight (mean)",
     gradient: "gradient with respect to the scores",
@@ -253,7 +253,7 @@ export const ZH = {
     lead: (model, layer, head) => `这里是 ${model} 自己的数字：第 ${layer} 层，头 ${head}。只写出重要的部分，其余的合并求和。`,
     back: "回到这个头的注意力",
     example: "用人工设定的数字走同样的步骤",
-    pick: (query) => `查询：${query}。选择一个键，看它的权重如何得出：`,
+    pick: ["查询：", "，键：", "。选择另一个键，看它的权重如何得出："],
     product: (width) => `查询乘以键：${width} 个乘积相加`,
     queryOf: (token) => `${token} 的 q`,
     keyOf: (token) => `${token} 的 k`,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ...page import Endpoint, Page, RequestBody, WorkerEndpoint
-from .run_state import alignment, run_state
+from .run_state import alignment, run_state, untrained
 from .small import SmallRequest, small
 from .task_files import TASKS, write_run
 from .trainings import TRAININGS
@@ -89,6 +89,7 @@ PAGE = Page(
         Endpoint("/stop", stop, "Stop a run", RunRequest),
         Endpoint("/state", state, "Losses, scores and checkpoints of a run", RunRequest),
         WorkerEndpoint("/small", small, "A training of a second, with its weights at every step", SmallRequest, seconds=60),
+        WorkerEndpoint("/untrained", untrained, "The attention of a model before its first step", StartRequest, seconds=60),
         WorkerEndpoint("/alignment", alignment, "The attention of a run at a step", AlignmentRequest, seconds=60),
     ),
 )

@@ -6,6 +6,8 @@ import { number } from "../../../web/numbers.js";
 import { get, post } from "../../static/server.js";
 import { card, choice, fileButton, foot, pageHead, problem, select, slider } from "../../static/widgets.js";
 import { weightTable } from "../learn/weight_table.js";
+import { previewRun } from "./preview.js";
+import { requestOf, SMALL } from "./request.js";
 import { trainSmall } from "./small.js";
 
 const POLL = 900; // milliseconds between looks at a run
@@ -21,7 +23,6 @@ const DEFAULTS = {
   baseline: "on",
   begin: "0.3",
 };
-const SMALL = ["where", "kernel"]; // trainings of a second, which leave no run
 
 export function mount(container, studio) {
   const { texts, memory, params } = studio;
@@ -35,7 +36,7 @@ export function mount(container, studio) {
   drawControls(page);
   const asked = params.run || memory.run;
   if (asked) open(page, asked);
-  else page.watch.replaceChildren(h("p", { class: "st-hint", text: texts.begin }));
+  else previewRun(page);
   studio.ready();
   return {
     leave() {
@@ -58,13 +59,15 @@ function drawControls(page) {
     choice(label, named(values, names), choices[name], (value) => {
       choices[name] = value;
       drawControls(page);
+      if (!page.memory.run && (name === "task" || !SMALL.includes(choices.task))) previewRun(page);
     }).element;
   const recurrent = choices.model === "bahdanau";
   const transformer = choices.model === "transformer";
   const readFile = async (file) => {
     if (file.size > LARGEST_FILE) return page.error.show({ code: "large", values: { most: LARGEST_FILE } });
     Object.assign(choices, { task: "own", pairs: await file.text(), file: file.name, steps: Math.max(choices.steps, 1000) });
-    return drawControls(page);
+    drawControls(page);
+    return page.memory.run ? undefined : previewRun(page);
   };
   const tasks = ["reverse", "adjectives", ...SMALL, ...(choices.pairs ? ["own"] : [])];
   const small = SMALL.includes(choices.task);
@@ -125,19 +128,9 @@ function startSmall(page) {
 
 async function start(page) {
   const { choices, error } = page;
-  const { task, model, score, heads, positions, mask, steps, pairs } = choices;
   error.clear();
   try {
-    const numbers = { heads: Number(heads), steps };
-    const { run } = await post("/api/train/start", {
-      task,
-      model,
-      score,
-      positions,
-      mask,
-      ...numbers,
-      pairs: task === "own" ? pairs : null,
-    });
+    const { run } = await post("/api/train/start", requestOf(choices));
     open(page, run);
   } catch (reason) {
     error.show(reason);

@@ -5,13 +5,20 @@ Axes: T target words, S source words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from ....files import parse_line, read_bytes, read_json
 from ...request_error import RequestError
 from ...runs_folder import run_path
 from ...worker_state import WorkerState
+from .task_files import write_files
+
+if TYPE_CHECKING:
+    from ....text.pairs import Pair
+    from ....training.tasks.translation import Translations
 
 SENTENCES = 3  # held-out pairs whose attention is shown
 POINTS = 400  # of the loss curve
@@ -59,13 +66,37 @@ def alignment(state: WorkerState, run: str, step: int | None = None) -> dict[str
         load_step(opened.model, folder, chosen)
     except (ValueError, OSError) as error:  # not a translation run, or the checkpoint has just been removed
         raise RequestError("invalid", str(error)) from error
+    return {"run": run, "step": chosen, "sentences": _aligned(opened, pairs)}
+
+
+def untrained(state: WorkerState, **options: Any) -> dict[str, Any]:
+    """The attention before the first step: of the model that a run with these switches begins with, on its held-out pairs."""
+    import torch
+
+    from ....training.config import read_config
+    from ....training.tasks.translation.config import TranslationConfig
+    from ....training.tasks.translation.training import TrainableTranslator
+
+    state.set_threads(1)
+    with TemporaryDirectory() as name, torch.random.fork_rng():  # build sets the seed
+        folder = Path(name)
+        write_files(folder, options["task"], options)
+        try:
+            trained = TrainableTranslator.build(read_config(folder / "config.toml", TranslationConfig), folder, folder)
+        except ValueError as error:  # pairs that cannot be trained on
+            raise RequestError("invalid", str(error)) from error
+    trained.model.eval()
+    return {"step": 0, "sentences": _aligned(trained.translations, trained.valid[:SENTENCES])}
+
+
+def _aligned(opened: Translations, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     sentences = []
     for pair in pairs:
         source, target, weights = opened.align(pair.source, pair.target)
         got = opened.translate(pair.source, width=1, align=False).text
         rows = None if weights is None else [[round(float(w), 4) for w in row] for row in weights]
         sentences.append({"source": source, "target": target, "weights": rows, "text": pair.source, "wanted": pair.target, "got": got})
-    return {"run": run, "step": chosen, "sentences": sentences}
+    return sentences
 
 
 def _folder(name: str) -> Path:

@@ -84,23 +84,37 @@ def own_pairs(text: str) -> list[tuple[str, str]]:
 
 def write_run(task: str, options: dict[str, Any]) -> str:
     """Write train.tsv, valid.tsv and config.toml into a new folder; return the run's name."""
-    made = {"reverse": lambda: reverse_pairs(3000), "adjectives": lambda: adjective_pairs(3000), "own": lambda: own_pairs(options["pairs"])}
-    pairs = made[task]()
-    held_out = min(HELD_OUT, max(2, len(pairs) // 10))
+    pairs = _pairs(task, options)
     home = runs_home()
     try:
         home.mkdir(parents=True, exist_ok=True)
         taken = [int(m[1]) for folder in home.iterdir() if (m := re.fullmatch(rf"{task}-(\d+)", folder.name))]
         folder = home / f"{task}-{max(taken, default=0) + 1}"
         folder.mkdir()
-        _write_pairs(folder / "valid.tsv", pairs[:held_out])
-        _write_pairs(folder / "train.tsv", pairs[held_out:])
-        write_text(folder / "config.toml", _config(task, options, pairs, held_out))
+        _write_files(folder, task, options, pairs)
     except OSError as error:
         raise RequestError(
             "unwritable", f"the run cannot be written to {home}: {error}; start the studio in a folder you may write to"
         ) from error
     return f"runs/{folder.name}"
+
+
+def write_files(folder: Path, task: str, options: dict[str, Any]) -> None:
+    """Write train.tsv, valid.tsv and config.toml into a folder."""
+    _write_files(folder, task, options, _pairs(task, options))
+
+
+def _pairs(task: str, options: dict[str, Any]) -> list[tuple[str, str]]:
+    if task == "own":
+        return own_pairs(options["pairs"])
+    return reverse_pairs(3000) if task == "reverse" else adjective_pairs(3000)
+
+
+def _write_files(folder: Path, task: str, options: dict[str, Any], pairs: list[tuple[str, str]]) -> None:
+    held_out = min(HELD_OUT, max(2, len(pairs) // 10))
+    _write_pairs(folder / "valid.tsv", pairs[:held_out])
+    _write_pairs(folder / "train.tsv", pairs[held_out:])
+    write_text(folder / "config.toml", _config(task, options, pairs, held_out))
 
 
 def _write_pairs(path: Path, pairs: list[tuple[str, str]]) -> None:

@@ -6,7 +6,12 @@ export const EN = {
   lead:
     "A small model learns a small task in about half a minute, on this machine. Watch its loss fall and its " +
     "attention grow out of noise; then break it, and see what it needs.",
-  begin: "Choose a task and start. The run is kept in the folder runs, as `regard train` writes it.",
+  begin:
+    "Choose a task and start: the attention below then changes step by step. " +
+    "The run is kept in the folder runs, as `regard train` writes it.",
+  beginSmall: "Choose a task and start: every step of it is then played here. It takes a second and leaves no run.",
+  untrained: "Before the first step: the attention of the untrained model",
+  untrainedAbout: "Rows are the words to write, columns the words read. The weights are still random: no word finds its partner.",
   task: "Task",
   tasks: {
     reverse: "reverse the letters",
@@ -19,9 +24,11 @@ export const EN = {
     reverse: "Source: a b c d. Target: d c b a. To write the first letter the model must look at the last.",
     adjectives: "Source: a red cup and a big tree. Target: cup red tree big. To write an adjective the model must look beside the noun.",
     where:
-      "Eight boxes with labels; a request asks for one of them. Hard attention opens one box, and only learns whether it was the right one (REINFORCE).",
+      "Eight boxes with labels; a request asks for one of them. Hard attention opens one box, and only learns " +
+      "whether it was the right one (REINFORCE).",
     kernel:
-      "Kernel regression is attention with one number to learn: w, the inverse bandwidth. Gradient descent on the leave-one-out error finds it.",
+      "Kernel regression is attention with one number to learn: w, the inverse bandwidth. " +
+      "Gradient descent on the leave-one-out error finds it.",
   },
   own: "Open a file of pairs",
   ownAbout: (file) => `${file}: one pair a line, source and target separated by a tab.`,
@@ -100,7 +107,10 @@ export const ZH = {
   tab: "训练",
   title: "看注意力怎样学会",
   lead: "一个小模型在本机用大约半分钟学会一个小任务。看损失下降，" + "看注意力从噪声中长出来；然后把它弄坏，看看它缺了什么。",
-  begin: "选择一个任务并开始。这次训练保存在 runs 文件夹中，与 `regard train` 写出的完全一样。",
+  begin: "选择一个任务并开始：下面的注意力会一步步变化。这次训练保存在 runs 文件夹中，与 `regard train` 写出的完全一样。",
+  beginSmall: "选择一个任务并开始：训练的每一步都会在这里播放。只需一秒，不留下训练文件。",
+  untrained: "第一步之前：未经训练的模型的注意力",
+  untrainedAbout: "行是要写出的词，列是读入的词。权重还是随机的：没有一个词找到它该看的词。",
   task: "任务",
   tasks: { reverse: "把字母倒过来", adjectives: "名词找到它的形容词", where: "该看哪里", kernel: "多近算近", own: "你自己的句对" },
   about: {

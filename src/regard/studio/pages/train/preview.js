@@ -1,0 +1,42 @@
+// Before a run is started: what the model that it begins with attends to and writes.
+
+import { h } from "../../../web/dom.js";
+import { post } from "../../static/server.js";
+import { card } from "../../static/widgets.js";
+import { weightTable } from "../learn/weight_table.js";
+import { requestOf, SMALL } from "./request.js";
+
+// Draw the untrained model of the chosen switches into page.watch, unless a run is shown by then.
+export async function previewRun(page) {
+  const { choices, memory, texts, watch, error } = page;
+  const hint = h("p", { class: "st-hint", text: SMALL.includes(choices.task) ? texts.beginSmall : texts.begin });
+  page.stopSmall?.();
+  if (SMALL.includes(choices.task)) return watch.replaceChildren(hint);
+  const asked = requestOf(choices);
+  page.previewed = asked;
+  try {
+    const { sentences } = await post("/api/train/untrained", asked);
+    if (page.left || memory.run || page.previewed !== asked || SMALL.includes(choices.task)) return undefined;
+    error.clear();
+    return watch.replaceChildren(hint, untrainedCard(page, sentences[0]));
+  } catch (reason) {
+    if (!page.left && page.previewed === asked) error.show(reason);
+    return undefined;
+  }
+}
+
+function untrainedCard({ texts, studio }, { source, target, weights, got, wanted }) {
+  const label = texts.attention;
+  const matrix = { rows: target, columns: source, weights, dark: studio.dark, label, numbers: source.length < 9 };
+  return h(
+    "div",
+    { "data-untrained": "" },
+    card(
+      texts.untrained,
+      weights ? weightTable(matrix) : h("p", { class: "st-hint", text: texts.noAttention }),
+      weights ? h("p", { class: "st-hint", text: texts.untrainedAbout }) : null,
+      h("p", { class: "st-formula" }, h("span", { text: `${texts.got} ` }), h("b", { text: got || "…" })),
+      h("p", { class: "st-hint", text: `${texts.wanted} ${wanted}` }),
+    ),
+  );
+}
