@@ -107,7 +107,8 @@ class Importance:
     def _texts(self, count: int | None = None) -> list[list[str]]:
         ranked = self.ranked()[:count]
         columns = [["layer.head", *(f"{layer}.{head}" for layer, head, _, _ in ranked)]]
-        for name, numbers in (("KL", [f"{row[2]:.4g}" for row in ranked]), ("cosine", [f"{row[3]:.4f}" for row in ranked])):
+        kl_form = ".4f" if max((row[2] for row in ranked), default=1.0) >= 0.01 else ".1e"
+        for name, numbers in (("KL", [f"{row[2]:{kl_form}}" for row in ranked]), ("cosine", [f"{row[3]:.4f}" for row in ranked])):
             if set(numbers) != {"nan"}:  # the model returned what it is computed from
                 columns.append([name, *numbers])
         return [list(row) for row in zip(*columns, strict=True)]
