@@ -136,7 +136,6 @@ def test_bfloat16_trains(tmp_path):
     ("change", "message"),
     [
         ({"steps": 0}, "steps and epochs are both 0"),
-        ({"steps": 0, "epochs": 2, "schedule": "cosine"}, "cosine"),
         ({"average": 5, "keep": 2}, "only 2 checkpoints are kept"),
         ({"smoothing": 1.0}, "smoothing is 1.0"),
         ({"accumulate": 0}, "accumulate is 0; expected 1 or more"),
@@ -145,6 +144,13 @@ def test_bfloat16_trains(tmp_path):
 def test_settings_that_cannot_work_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         replace(SETTINGS, **change)
+
+
+def test_a_cosine_schedule_ends_with_the_last_epoch(tmp_path):
+    train(Line(), replace(SETTINGS, steps=0, epochs=3, schedule="cosine", floor=0.1, log_every=1), tmp_path)
+    rates = [record["rate"] for record in read_log(tmp_path / "log.jsonl") if record["event"] == "step"]
+    assert rates[-1] == pytest.approx(0.1 * SETTINGS.rate)
+    assert rates == sorted(rates, reverse=True)
 
 
 def test_an_unknown_metric_and_an_empty_task_are_named(tmp_path):

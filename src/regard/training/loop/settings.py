@@ -37,8 +37,6 @@ class Training:
     def __post_init__(self) -> None:
         if self.steps <= 0 and self.epochs <= 0:
             raise ValueError("steps and epochs are both 0; give the length of the training as one of them")
-        if self.schedule == "cosine" and self.steps <= 0:
-            raise ValueError('schedule "cosine" ends at the last step; give steps')
         for name in ("accumulate", "evaluate_every", "checkpoint_every", "log_every", "keep"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected 1 or more")

@@ -173,7 +173,8 @@ class Trainer:
         total = settings.steps or settings.epochs * groups
         while state.group < groups:
             indices = range(state.group * size, min((state.group + 1) * size, len(batches)))
-            loss, count, norm, rate = self._step(model, wrapped, optimiser, [(batches[i], weight) for i, weight in self._share(indices)])
+            share = [(batches[i], weight) for i, weight in self._share(indices)]
+            loss, count, norm, rate = self._step(model, wrapped, optimiser, share, total)
             state.step += 1
             state.group += 1
             state.tokens += count
@@ -205,9 +206,9 @@ class Trainer:
         return [(i, 1) for i in mine] or [(indices[0], 0)]
 
     def _step(
-        self, model: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer, batches: list[tuple[Any, int]]
+        self, model: nn.Module, wrapped: Any, optimiser: torch.optim.Optimizer, batches: list[tuple[Any, int]], total: int
     ) -> tuple[float, int, float, float]:
-        """Make one update; return the summed loss, the number of tokens, the gradient norm and the learning rate."""
+        """Make one update of `total`; return the summed loss, the number of tokens, the gradient norm and the learning rate."""
         settings = self.settings
         model.train()
         sums, count = 0.0, 0
@@ -220,8 +221,8 @@ class Trainer:
             count += n * weight
         if self.accelerator.num_processes > 1:  # all processes stop together, even if only one got the signal
             local = torch.tensor([sums, float(count), float(self._stop)], dtype=torch.float64, device=self.accelerator.device)
-            sums, total, stop = self.accelerator.reduce(local).tolist()
-            count, self._stop = int(total), stop > 0
+            sums, number, stop = self.accelerator.reduce(local).tolist()
+            count, self._stop = int(number), stop > 0
         # The losses are sums, so that every token has the same weight in any batch or process: divide by their number here.
         scale = self.accelerator.num_processes / max(count, 1)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
@@ -232,7 +233,7 @@ class Trainer:
             peak=settings.rate,
             warmup=settings.warmup,
             schedule=settings.schedule,
-            total=settings.steps,
+            total=total,
             floor=settings.floor,
         )
         for group in optimiser.param_groups:

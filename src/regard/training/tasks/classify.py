@@ -61,6 +61,7 @@ class ClassifyConfig:
              vocabulary are used
     pooling  the vector that is classified: of the first token, or the mean of all
     context  longer texts are truncated (None: the longest the encoder reads)
+    dropout  of the encoder while it is trained (None: its own)
     """
 
     out: str
@@ -71,10 +72,15 @@ class ClassifyConfig:
     vocabulary: Words | None = None
     pooling: Literal["first", "mean"] = "first"
     context: int | None = None
+    dropout: float | None = None
 
     def __post_init__(self) -> None:
         if self.start is not None and (self.model is not None or self.vocabulary is not None):
             raise ValueError("start uses the model and vocabulary of another run; remove [model] and [vocabulary], or start")
+        if self.dropout is not None and self.start is None:
+            raise ValueError("dropout changes that of the encoder in start; without start, set it in [model]")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; expected a number in [0, 1)")
 
     def files(self) -> list[str]:
         return [self.data.train, *([self.data.valid] if self.data.valid else [])]
@@ -118,7 +124,7 @@ class TrainableClassifier:
             text: EncoderText = VocabularyText(words)
             bert = (config.model or BertModel()).build(len(words), pooled=config.pooling == "first", masked=False)
         else:
-            bert, text = load_encoder(root / config.start, pooled=config.pooling == "first")
+            bert, text = load_encoder(root / config.start, pooled=config.pooling == "first", dropout=config.dropout)
             text.save(folder)
         context = min(config.context or bert.config.context, bert.config.context)
         saved = {"labels": labels, "bert": dataclasses.asdict(bert.config), "pooling": config.pooling, "context": context}
@@ -236,10 +242,11 @@ class Classifier(EncoderModel):
         return self.looked_at(self.model.bert, self.inputs(text), rows)[0]
 
 
-def load_encoder(path: Path, *, pooled: bool = False) -> tuple[Any, EncoderText]:
+def load_encoder(path: Path, *, pooled: bool = False, dropout: float | None = None) -> tuple[Any, EncoderText]:
     """Load the encoder of an `mlm` or `classify` run or of published BERT weights, without its masked-token head, and its tokenizer.
 
     pooled: with a pooling layer; a new one if the weights have none.
+    dropout: in training; None: the one it was trained with.
     """
     from ...models.bert import Bert
 
@@ -254,7 +261,8 @@ def load_encoder(path: Path, *, pooled: bool = False) -> tuple[Any, EncoderText]
             source = build_best(lambda: shape.build(words), path)
     else:
         source = Bert.from_folder(path)
-    bert = Bert(dataclasses.replace(source.config, pooled=pooled, masked=False))
+    rate = source.config.dropout if dropout is None else dropout
+    bert = Bert(dataclasses.replace(source.config, pooled=pooled, masked=False, dropout=rate))
     weights = bert.state_dict()
     bert.load_state_dict({**weights, **{name: tensor for name, tensor in source.state_dict().items() if name in weights}})
     return bert, text
@@ -281,7 +289,7 @@ def adapt(manual: str, data: Path, models: Collection[str] = ()) -> str:
     if encoder is not None:
         manual = set_key(manual, "start", encoder)
     else:  # no encoder is installed: a new one, trained on these texts alone
-        manual = re.sub(r"^start = ", "# start = ", manual, flags=re.M)
+        manual = re.sub(r"^(start|dropout) = ", r"# \1 = ", manual, flags=re.M)
         manual = manual.replace("\n[training]", _NEW_ENCODER + "\n[training]", 1)
     return set_key(manual, "epochs", 3 if len(lines) > 20_000 else 5)
 
