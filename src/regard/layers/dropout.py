@@ -19,7 +19,9 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     >>> x.unique().tolist()[0], round(x.unique().tolist()[1], 4), bool((x.mean() - 1).abs() < 0.02)
     (0.0, 1.3333, True)
     """
-    if not training or not p or x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not training:
+        return x
+    if not p or x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p, training)
     if not 0 <= p <= 1:
         raise ValueError(f"dropout is {p}; expected 0 ≤ p ≤ 1")

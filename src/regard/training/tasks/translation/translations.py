@@ -170,7 +170,8 @@ class Translations(OpenedModel):
         ids = self.encode(texts)
         result: list[list[Translated]] = [[] for _ in texts]
         was_training = self.model.training
-        self.model.eval()
+        if was_training:  # eval() visits every module, which takes longer than a short step
+            self.model.eval()
         attention = cast(Translator, self.model).hard_attention() if hard else nullcontext()
         try:
             with attention:
@@ -179,7 +180,8 @@ class Translations(OpenedModel):
                     for i, hypotheses in zip(rows, decoded, strict=True):
                         result[i] = [self._translated(texts[i], ids[i], hypothesis) for hypothesis in hypotheses]
         finally:
-            self.model.train(was_training)
+            if was_training:
+                self.model.train()
         return result
 
     @torch.no_grad()
