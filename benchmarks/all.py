@@ -57,7 +57,7 @@ def summary() -> None:
                 rows.append(Row(**row))
     table = markdown(rows)
     legend = "Best of several alternating rounds. Above 1 is faster (or smaller); against a limit or a ceiling (≤) it is the share used."
-    lines = ["# Side by side with the peers", "", machine(), "", *table, "", legend, ""]
+    lines = ["# Comparison with other libraries", "", machine(), "", *table, "", legend, ""]
     (RESULTS / "README.md").write_text("\n".join(lines), encoding="utf-8")
     print("\n" + "\n".join(table))
 
