@@ -3,7 +3,9 @@
 import { h, svg } from "./dom.js";
 import { niceStep, number, short } from "./numbers.js";
 
-const LEFT = 64;
+const LEFT = 64; // at least: a longer number moves the axis
+const LETTER = 6.8; // the width of a digit or letter of the axes
+const LARGEST_SCALE = 1.4; // a small chart is not blown up to the width of the page
 const TOP = 28;
 const BOTTOM = 44;
 
@@ -26,6 +28,7 @@ function logTicks(low, high) {
   return inside.filter((_, i) => i % every === 0);
 }
 
+const shown = ({ show, log }, value) => (show ? show(value) : log ? short(value) : number(value, 2));
 const ticksOf = ({ low, high, log }) => (log && logTicks(low, high)) || linearTicks(low, high);
 
 // From a value to pixels and back. axis: { low, high, log }.
@@ -79,7 +82,8 @@ export function chart({
     points.map((point) => point[1]),
   );
   const yAxis = { ...y, ...range };
-  const X = axisScale(xAxis, LEFT, right);
+  const left = Math.max(LEFT, 12 + LETTER * Math.max(...ticksOf(yAxis).map((value) => shown(yAxis, value).length)));
+  const X = axisScale(xAxis, left, right);
   const Y = axisScale(yAxis, height - BOTTOM, TOP);
   const lines = series.map((one) => {
     const drawn = one.points.filter(drawable);
@@ -96,8 +100,9 @@ export function chart({
       class: "st-chart",
       role: "img",
       "aria-label": `${label}: ${named.map((one) => one.name).join(", ")}`,
+      css: { maxWidth: `${LARGEST_SCALE * width}px` },
     },
-    axesElement(xAxis, yAxis, X, Y, { right, height }),
+    axesElement(xAxis, yAxis, X, Y, { left, right, height }),
     under && under(X, Y),
     lines,
     over && over(X, Y),
@@ -110,20 +115,17 @@ export function chart({
     picture,
     legend && named.length > 1 ? h("div", { class: "st-legend" }, named.map(legendItem)) : null,
   );
-  return { element, picture, X, Y, inverseX: axisInverse(xAxis, LEFT, right) };
+  return { element, picture, X, Y, inverseX: axisInverse(xAxis, left, right) };
 }
 
-function axesElement(x, y, X, Y, { right, height }) {
-  const usual = (axis) => (value) => (axis.log ? short(value) : number(value, 2));
-  const showX = x.show || usual(x);
-  const showY = y.show || usual(y);
-  const text = (left, top, anchor, content, props = {}) => svg("text", { ...props, x: left, y: top, "text-anchor": anchor, text: content });
+function axesElement(x, y, X, Y, { left, right, height }) {
+  const text = (at, top, anchor, content, props = {}) => svg("text", { ...props, x: at, y: top, "text-anchor": anchor, text: content });
   return svg(
     "g",
     { class: "ch-back" },
-    ticksOf(y).map((v) => [svg("line", { x1: LEFT, x2: right, y1: Y(v), y2: Y(v) }), text(LEFT - 8, Y(v) + 4, "end", showY(v))]),
-    (x.ticks || ticksOf(x)).map((v) => text(X(v), height - BOTTOM + 18, "middle", showX(v))),
-    text((LEFT + right) / 2, height - 6, "middle", x.label, { class: "ch-name" }),
+    ticksOf(y).map((v) => [svg("line", { x1: left, x2: right, y1: Y(v), y2: Y(v) }), text(left - 8, Y(v) + 4, "end", shown(y, v))]),
+    (x.ticks || ticksOf(x)).map((v) => text(X(v), height - BOTTOM + 18, "middle", shown(x, v))),
+    text((left + right) / 2, height - 6, "middle", x.label, { class: "ch-name" }),
     text(4, 12, "start", y.label, { class: "ch-name" }),
   );
 }

@@ -211,5 +211,5 @@ export const card = (title, ...children) => h("section", { class: "st-card" }, h
 export const pageHead = (texts, ...more) =>
   h("div", { class: "st-head" }, h("h1", { text: texts.title }), h("p", { class: "st-lead", text: texts.lead }), more);
 
-// The rows of a table without a head.
-export const tableOf = (rows) => h("div", { class: "st-scroll" }, h("table", { class: "st-table" }, h("tbody", {}, rows)));
+// The rows of a table without a head; a wide one is scrolled, by keys too.
+export const tableOf = (rows) => h("div", { class: "st-scroll", tabindex: "0" }, h("table", { class: "st-table" }, h("tbody", {}, rows)));

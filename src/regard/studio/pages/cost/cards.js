@@ -84,7 +84,7 @@ export function parametersCard(texts, plan, { part: wanted }, width, choose) {
     ),
     h(
       "div",
-      { class: "st-scroll" },
+      { class: "st-scroll", tabindex: "0" },
       h(
         "table",
         { class: "st-table" },

@@ -137,7 +137,7 @@ function symbols(texts) {
   const cell = (text, i) => (i ? h("td", {}, withSubscripts(text)) : h("th", { scope: "row" }, withSubscripts(text)));
   const rows = texts.rows.map((row) => h("tr", {}, row.map(cell)));
   const table = h("table", { class: "st-table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows));
-  const element = card(texts.title, about(texts.about), h("div", { class: "st-scroll" }, table));
+  const element = card(texts.title, about(texts.about), h("div", { class: "st-scroll", tabindex: "0" }, table));
   element.classList.add("st-wide");
   return element;
 }

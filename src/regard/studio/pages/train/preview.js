@@ -14,6 +14,9 @@ export async function previewRun(page) {
   if (SMALL.includes(choices.task)) return watch.replaceChildren(hint);
   const asked = requestOf(choices);
   page.previewed = asked;
+  if (!watch.querySelector("[data-untrained]")) {
+    watch.replaceChildren(hint, h("p", { class: "st-hint", role: "status", text: page.studio.shellTexts.working }));
+  }
   try {
     const { sentences } = await post("/api/train/untrained", asked);
     if (page.left || memory.run || page.previewed !== asked || SMALL.includes(choices.task)) return undefined;

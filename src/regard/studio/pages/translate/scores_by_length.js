@@ -70,5 +70,5 @@ function lengthTable(texts, testSet, models) {
       models.map((model) => line(model.name, (group) => bleuOf(model, group))),
     ),
   );
-  return h("div", { class: "st-scroll" }, table);
+  return h("div", { class: "st-scroll", tabindex: "0" }, table);
 }
