@@ -11,7 +11,7 @@ export const EN = {
     "The run is kept in the folder runs, as `regard train` writes it.",
   beginSmall: "Choose a task and start: every step of it is then played here. It takes a second and leaves no run.",
   untrained: "Before the first step: the attention of the untrained model",
-  untrainedAbout: "Rows are the words to write, columns the words read. The weights are still random: no word finds its partner.",
+  untrainedAbout: "Rows are the words to write, columns the words read. Nothing has been learned yet: no row finds the word it needs.",
   task: "Task",
   tasks: {
     reverse: "reverse the letters",
@@ -110,7 +110,7 @@ export const ZH = {
   begin: "选择一个任务并开始：下面的注意力会一步步变化。这次训练保存在 runs 文件夹中，与 `regard train` 写出的完全一样。",
   beginSmall: "选择一个任务并开始：训练的每一步都会在这里播放。只需一秒，不留下训练文件。",
   untrained: "第一步之前：未经训练的模型的注意力",
-  untrainedAbout: "行是要写出的词，列是读入的词。权重还是随机的：没有一个词找到它该看的词。",
+  untrainedAbout: "行是要写出的词，列是读入的词。什么都还没有学到：没有一行找到它该看的词。",
   task: "任务",
   tasks: { reverse: "把字母倒过来", adjectives: "名词找到它的形容词", where: "该看哪里", kernel: "多近算近", own: "你自己的句对" },
   about: {
