@@ -22,7 +22,7 @@ def build() -> Any:
     """Return the typer application with every command of this package."""
     import typer
 
-    from .help import Command, Group
+    from .options import Command, Group
 
     app = typer.Typer(
         name="regard",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .boundary import wrong_arguments
-from .help import Command, Group
+from .options import Command, Group
 
 if TYPE_CHECKING:
     from ..zoo import Entry

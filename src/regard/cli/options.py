@@ -1,4 +1,4 @@
-"""What options of several commands share: the device, and limits of numbers."""
+"""What several commands share: how `--help` shows them, the option for the device, and limits of numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 LARGEST = 10**9  # of counts that have no other limit
 LARGEST_BEAM = 1000
@@ -54,3 +55,36 @@ def within(least: float, most: float) -> Callable[[Any], Any]:
 
 
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps", callback=check_device)]
+
+
+class _PlainHelp:
+    """Names arguments in capitals, as the help texts do, and leaves out `<bool>`, which is nothing that can be typed.
+
+    Each paragraph of the text is one line, so that the terminal's width wraps it and not the source's.
+    """
+
+    def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:
+        text = help and "\n\n".join(" ".join(part.split()) for part in help.split("\n\n"))
+        super().__init__(*args, help=text, **options)  # type: ignore[call-arg]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if param.metavar is None and param.param_type_name == "argument":
+                param.metavar = param.name.upper()
+            elif param.metavar is None and param.is_flag:
+                param.metavar = ""
+        return params
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line; typer puts a required argument in braces, which elsewhere enclose a choice."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
+
+
+class Command(_PlainHelp, TyperCommand):
+    """A command."""
+
+
+class Group(_PlainHelp, TyperGroup):
+    """A command with subcommands."""

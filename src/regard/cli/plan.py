@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from .boundary import wrong_arguments
-from .help import Command, Group
-from .options import LARGEST, within
+from .options import LARGEST, Command, Group, within
 
 if TYPE_CHECKING:
     from regard.cost import Costs, Machine, Workload

@@ -173,7 +173,7 @@ def read_run(folder: str | Path, task: str) -> dict[str, Any]:
     """Return the config of the run in `folder` as a dictionary; raise ValueError if it is not a run of `task`."""
     run = read_run_json(Path(folder))
     if run["task"] != task:
-        raise ValueError(f"{folder} is a run of {run['task']!r}, not {task!r}; give a model of that task (`regard models` lists them)")
+        raise ValueError(f"{folder} is a run of {run['task']!r}, not {task!r}; `regard models` lists the task of each model")
     config: dict[str, Any] = run["config"]
     return config
 
