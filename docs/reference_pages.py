@@ -267,7 +267,7 @@ def _help(words: list[str]) -> str:
     global _application
     if _application is None:
         _application = build()
-    plain = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "110", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
+    plain = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "92", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
     assert isinstance(_application, typer.Typer)
     done = CliRunner().invoke(_application, [*words, "--help"], env=plain, prog_name="regard")
     assert done.exit_code == 0, done.output
