@@ -137,7 +137,13 @@ def axe() -> Callable[[Any], None]:
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python to check the pages with axe-core"
     )
 
+    labelled = "[...document.querySelectorAll('button')].every((b) => b.textContent.trim() || b.ariaLabel || b.title)"
+
     def check(page: Any) -> None:
+        for _ in range(50):  # a view that is being drawn gets its texts last; axe tells what stays without
+            if page.evaluate(labelled):
+                break
+            page.wait_for_timeout(100)
         found = module.Axe().run(page).response["violations"]
         serious = [violation for violation in found if violation["impact"] in ("serious", "critical")]
         assert [f"{v['id']} ({v['impact']}): {[n['target'] for n in v['nodes']][:4]}" for v in serious] == []

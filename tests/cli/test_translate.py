@@ -199,7 +199,7 @@ def test_a_run_that_was_not_evaluated_yet_says_so(tmp_path):
 
     def interrupt(progress):
         if progress.step == 3:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     state, folder = train("translation", path, watch=interrupt)
     assert 3 <= state.step < 10

@@ -172,6 +172,7 @@ def test_hard_attention_learns_to_pick_the_sentence_that_answers():
     assert read < 0.25
 
 
+@pytest.mark.slow
 def test_two_hops_learn_who_has_it_and_then_where_they_went():
     """No label says which sentence comes first: that the second pick needs the first is learned from right answers alone."""
     course = Class(facts=2, sentences=(3, 8), count=5000)

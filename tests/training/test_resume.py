@@ -70,6 +70,7 @@ def uninterrupted(tmp_path_factory) -> Path:
     return path.parent / "run"
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_bit_identical(tmp_path, uninterrupted):
     path, dice, kills = make(tmp_path / "b"), Random(os.environ.get("REGARD_KILL_SEED", "0")), 0
     for _ in range(3):
