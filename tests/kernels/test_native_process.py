@@ -119,3 +119,10 @@ def test_no_set_uses_wider_instructions() -> None:
             symbols = subprocess.run(["nm", "-C", str(path)], capture_output=True, text=True, check=True).stdout
             shared = [line for line in symbols.splitlines() if re.search(r"^\S+ [Wu] ", line)]
             assert not shared, f"{path.name} of {name} could be merged with another set's code: {shared[0]}"
+
+
+def test_subnormal_numbers_are_numbers_again_after_a_call(threads: int) -> None:
+    """Within a kernel they count as zero; torch's operations on the same threads must not notice."""
+    tiny = torch.full((1 << 20,), 1e-40)
+    run(600)
+    assert (tiny * 1.0 > 0).all()
