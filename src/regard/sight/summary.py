@@ -76,10 +76,12 @@ def _rows_with_keys(seen: Seen) -> Tensor | None:
 def heads_html(seen: Seen) -> str:
     """Return a table of a call's heads with their readings, averaged over the batch, for a notebook."""
     numbers = {name: value.mean(0) for name, value in head_numbers(seen).items()}
-    rows = [["head", *numbers, "labels"]]
+    rows = [["head", *numbers, *(["labels"] if seen.labels else [])]]
     for position, head in enumerate(seen.head_ids):
-        labels = ", ".join(f"{label} {score:.2f}" for label, score in (seen.labels or {}).get(head, []))
-        rows.append([str(head), *(f"{float(value[position]):.2f}" for value in numbers.values()), labels])
+        row = [str(head), *(f"{float(value[position]):.2f}" for value in numbers.values())]
+        if seen.labels:
+            row.append(", ".join(f"{label} {score:.2f}" for label, score in seen.labels.get(head, [])))
+        rows.append(row)
     return html_table(rows, title=f"layer {seen.layer}, {seen.name}, {seen.kind}", note=f"proof {seen.proof}")
 
 
