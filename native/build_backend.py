@@ -84,10 +84,22 @@ def first_error(lines: list[str]) -> str | None:
         if re.search(r"\b(fatal )?error:", line):
             return line.strip()
     for place, line in enumerate(lines):
-        if line.startswith("CMake Error"):  # its text is in the indented lines that follow
-            text = [line.strip(), *(more.strip() for more in lines[place + 1 : place + 4])]
-            return " ".join(part for part in text if part)
+        if line.startswith("CMake Error"):
+            return " ".join([line.strip(), *_first_sentence(lines[place + 1 :])])
     return next((line.strip() for line in lines if re.search(r"\berror\b|\*\*\*.*(fail|could not)", line, re.IGNORECASE)), None)
+
+
+def _first_sentence(lines: list[str]) -> list[str]:
+    """The parts of cmake's indented text that follows an error, up to the first full stop that ends a paragraph."""
+    parts: list[str] = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line.strip() and not line.startswith(" "):  # the next message
+            break
+        if line.strip():
+            parts.append(line.strip())
+        if line.rstrip().endswith(".") and not following.strip():
+            break
+    return parts
 
 
 def _allow_any_compiler() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -134,8 +135,75 @@ def test_no_compiler(tmp_path: Path) -> None:
     missing = use_wheel(tmp_path / "wheel")[3]
     assert missing is not None
     assert missing.startswith("not built: CMake Error")
-    assert "CMAKE_CXX_COMPILER" in missing
+    assert missing.endswith("No CMAKE_CXX_COMPILER could be found.")
     assert missing.removeprefix("not built: ") in done.stdout + done.stderr
+
+
+NO_COMPILER = """\
+CMake Error at CMakeLists.txt:2 (project):
+  No CMAKE_CXX_COMPILER could be found.
+
+  Tell CMake where to find the compiler by setting either the environment
+  variable "CXX" or the CMake cache entry CMAKE_CXX_COMPILER to the full path
+  to the compiler, or to the compiler name if it is in the PATH.
+
+
+-- Configuring incomplete, errors occurred!
+"""
+BROKEN_COMPILER = """\
+-- Check for working CXX compiler: /usr/bin/c++ - broken
+CMake Error at CMakeTestCXXCompiler.cmake:63 (message):
+  The C++ compiler
+
+    "/usr/bin/c++"
+
+  is not able to compile a simple test program.
+
+  It fails with the following output:
+
+    Change Dir: TryCompile-2uhRst
+"""
+LONG_SENTENCE = """\
+CMake Error at CMakeLists.txt:85 (find_package):
+  By not providing "Findnanobind.cmake" in CMAKE_MODULE_PATH this project has
+  asked CMake to find a package configuration file provided by "nanobind", but
+  CMake did not find one.
+
+  Could not find a package configuration file provided by "nanobind" with any
+"""
+NO_TEXT = """\
+CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage
+
+-- Configuring incomplete, errors occurred!
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        (NO_COMPILER, "CMake Error at CMakeLists.txt:2 (project): No CMAKE_CXX_COMPILER could be found."),
+        (
+            BROKEN_COMPILER,
+            'CMake Error at CMakeTestCXXCompiler.cmake:63 (message): The C++ compiler "/usr/bin/c++" '
+            "is not able to compile a simple test program.",
+        ),
+        (
+            LONG_SENTENCE,
+            'CMake Error at CMakeLists.txt:85 (find_package): By not providing "Findnanobind.cmake" in CMAKE_MODULE_PATH this project has '
+            'asked CMake to find a package configuration file provided by "nanobind", but CMake did not find one.',
+        ),
+        (NO_TEXT, "CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage"),
+        ("CMake Error at x.cmake:1 (message):\n  no full stop\n", "CMake Error at x.cmake:1 (message): no full stop"),
+    ],
+    ids=["no compiler", "broken compiler", "long sentence", "no text", "no full stop"],
+)
+def test_the_stored_error_of_cmake_is_a_whole_sentence(output: str, error: str) -> None:
+    spec = importlib.util.spec_from_file_location("build_backend", ROOT / "native" / "build_backend.py")
+    assert spec is not None
+    assert spec.loader is not None
+    backend = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(backend)
+    assert backend.first_error(output.splitlines()) == error
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("clang++") is None, reason="cmake or clang++ is missing: install it")
