@@ -30,7 +30,7 @@ def instruction_set() -> str | None:
 
 
 def missing_reason() -> str | None:
-    """Why this installation has no compiled kernels, in a sentence without a full stop; None if it has them.
+    """Why this installation has no compiled kernels; None if it has them.
 
     The build stores its first error in the package's metadata (native/build_backend.py).
     """
