@@ -30,23 +30,25 @@ def alternate(
     rounds: int = 15,
     seconds: float = SECONDS,
     between: Callable[[], object] | None = None,
+    prepared: bool = False,
 ) -> dict[str, float]:
     """The best time of each contestant, run in turn: at least two rounds, then until the rounds or the seconds are used up.
 
-    `between` is called before each turn and not timed.
+    `between` is called before each turn and not timed. With `prepared` a contestant prepares itself, untimed, and returns the work to time.
     """
     best, disturbed = dict.fromkeys(contestants, float("inf")), dict.fromkeys(contestants, float("inf"))
-    for work in contestants.values():
-        work()  # warm: threads, allocator, compilation
+    for contestant in contestants.values():
+        (contestant() if prepared else contestant)()  # warm: threads, allocator, compilation
     start = time.perf_counter()
     quiet = 0
     for turn in range(4 * rounds):
         if quiet >= rounds or (turn >= 2 and time.perf_counter() - start > seconds):
             break
         foreign, times = Foreign(), {}
-        for name, work in contestants.items():
+        for name, contestant in contestants.items():
             if between:
                 between()
+            work = contestant() if prepared else contestant
             before = time.perf_counter()
             work()
             times[name] = time.perf_counter() - before
