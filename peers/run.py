@@ -99,7 +99,7 @@ def pytest_outcomes(folder: Path, files: list[str], plugin: str, regard: bool, s
     report.unlink(missing_ok=True)
     command = [
         sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", plugin, "-p", "no:cacheprovider", "--noconftest", "-W", "ignore",
-        f"--junitxml={report}", f"--rootdir={folder}", "-o", "addopts=", *(["-k", select] if select else []), *files,
+        "-o", "timeout=3600", f"--junitxml={report}", f"--rootdir={folder}", "-o", "addopts=", *(["-k", select] if select else []), *files,
     ]  # fmt: skip
     done = subprocess.run(command, cwd=folder, env=environment(REGARD_PEER=str(int(regard))), capture_output=True, text=True)
     if not report.exists():
