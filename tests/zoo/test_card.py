@@ -64,3 +64,15 @@ def test_the_page_tells_scores_by_length(folder):
     assert "| Languages | zh → en |" in page
     assert card.headline() == "BLEU 28.1 (held out)"
     assert card.bleu() == 28.126
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"loss": 1.64, "picked_1": 82.0, "picked_2": 93.44}, "right sentence in 2 picks 93.4% (set)"),
+        ({"loss": 3.8, "perplexity": 45.8, "accuracy": 38.25}, "accuracy 38.2% (set)"),
+        ({"loss": 4.27, "bits_per_character": 2.311}, "2.31 bits a character (set)"),
+    ],
+)
+def test_a_headline_is_a_score_that_can_be_compared(result, text):
+    assert Card("m", "mlm", "M.", {}, scores={"set": result}).headline() == text

@@ -102,7 +102,7 @@ def _table(entries: list[Entry]) -> str:
     for entry in entries:
         size, where = f"{entry.bytes / 1e6:.1f} MB", "shipped" if entry.origin == "shipped" else str(entry.folder)
         if card := entry.card:
-            rows.append((entry.name, card.task, " → ".join(card.languages), f"{card.parameters:,}", size, card.headline(), where))
+            rows.append((entry.name, card.task, card.language_names(), f"{card.parameters:,}", size, card.headline(), where))
         else:
             rows.append((entry.name, "?", "", "", size, "its card is damaged", where))
     widths = [max(columns(row[i]) for row in rows) for i in range(len(rows[0]))]

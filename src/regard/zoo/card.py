@@ -81,7 +81,7 @@ class Card:
             raise ValueError(f"{file} is damaged ({error}); remove the folder and add the model again, or install regard again") from error
 
     def __repr__(self) -> str:
-        languages = f", {' → '.join(self.languages)}" if self.languages else ""
+        languages = f", {self.language_names()}" if self.languages else ""
         return f"Card({self.name}: {self.task}{languages}, {self.parameters:,} parameters)"
 
     def _repr_markdown_(self) -> str:
@@ -104,6 +104,14 @@ class Card:
 
     def _repair_hint(self) -> str:
         return f"run `regard models remove {self.name}` and add it again" if self.comes_from else "install regard again"
+
+    def language_names(self) -> str:
+        """Return the languages as one text: from one to the other for a translator, else a list.
+
+        >>> Card("x", "mlm", "", {}, ("zh", "en")).language_names()
+        'zh, en'
+        """
+        return (" → " if self.task == "translation" else ", ").join(self.languages)
 
     def headline(self) -> str:
         """Return the first score as a short text.
@@ -130,8 +138,13 @@ def first_score(result: dict[str, Any]) -> str:
         return f"BLEU {result['scores'][0]['value']:.1f}"
     if "answers" in result:
         return f"answers {result['answers']:.1%}"
-    name = next((n for n in ("loss", "accuracy") if n in result), "")
-    return f"{name} {result[name]:.3f}" if name else ""
+    if "picked_2" in result:
+        return f"right sentence in 2 picks {result['picked_2']:.1f}%"
+    if "accuracy" in result:
+        return f"accuracy {result['accuracy']:.1f}%"
+    if "bits_per_character" in result:
+        return f"{result['bits_per_character']:.2f} bits a character"
+    return f"loss {result['loss']:.3f}" if "loss" in result else ""
 
 
 def sha256(file: Path) -> str:
@@ -150,7 +163,7 @@ def markdown(card: Card) -> str:
     lines = [f"# {card.name}", "", card.about, ""]
     facts = [
         ("Task", card.task),
-        ("Languages", (" → " if card.task == "translation" else ", ").join(card.languages)),
+        ("Languages", card.language_names()),
         ("Parameters", f"{card.parameters:,}" if card.parameters else ""),
         ("Licence of the weights", card.licence),
         ("Comes from", card.comes_from),
