@@ -22,9 +22,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# 64 characters each, which are 64 tokens of the shipped models.
-CHINESE = "我爱中国。他昨天买了一本新书，可是我不知道他什么时候回来，也不知道他今天晚上想吃什么。我给你打电话，我们打车去吧。今天天气很好。"
-TEXT = "ROMEO:\nBut, soft! what light through yonder window breaks? It is"
+# About 64 tokens of the shipped models. The parts are turned around for every request, so that nothing is answered from memory.
+PARTS = {
+    "shakespeare": ["ROMEO:\nBut, soft! ", "What light through ", "yonder window ", "breaks? It is "],
+    "english": [
+        "The old man went home with his small dog, ",
+        "two children were playing football in the park, ",
+        "a woman in a red coat bought some bread and a bottle of milk, ",
+        "nobody knew when the train would come, ",
+        "the sun was going down behind the hills and the river was quiet, ",
+    ],
+    "zh": [
+        "我爱中国。",
+        "他昨天买了一本新书，",
+        "可是我不知道他什么时候回来，",
+        "也不知道他今天晚上想吃什么。",
+        "我给你打电话，",
+        "我们打车去吧。",
+        "今天天气很好。",
+    ],
+    "de": [
+        "Der alte Mann ist mit seinem kleinen Hund nach Hause gegangen, ",
+        "zwei Kinder spielen im Park Fußball, ",
+        "eine Frau in einem roten Mantel kauft Brot und eine Flasche Milch, ",
+        "niemand wusste, wann der Zug kommt, ",
+        "und heute Abend essen wir mit unseren Freunden in der Stadt, ",
+    ],
+}
+SHORT = {
+    "zh": ["我爱中国。", "他在看书。", "今天天气很好。", "我们打车去吧。", "你想吃什么？"],
+    "de": ["Guten Morgen.", "Ich lese ein Buch.", "Es regnet heute.", "Wo ist der Bahnhof?", "Was möchtest du essen?"],
+}
 
 
 @dataclass
@@ -93,7 +121,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--model", action="append", default=[], help="a run's folder, beside the shipped models")
     parser.add_argument("--port", type=int, default=8599)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     command = [
         sys.executable,
         "-m",
@@ -101,37 +129,33 @@ def main() -> None:
         "studio",
         "--no-open",
         "--port",
-        str(given.port),
-        *(x for m in given.model for x in ("--model", m)),
+        str(arguments.port),
+        *(x for m in arguments.model for x in ("--model", m)),
     ]
     global TOKEN
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         TOKEN = server.stdout.readline().split()[4].partition("token=")[2]
-        jobs = wait_until_warm(given.port)
+        jobs = wait_until_warm(arguments.port)
         load, kinds = os.getloadavg()[0], ", ".join(name for name, _, _ in jobs)
         print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, load {load:.1f} before; {kinds}")
-        for body in looks(given.port):
-            # Each time another beginning, so that nothing is answered from memory.
-            told = [ask(given.port, "/api/look", {**body, "text": f"{n}{body['text'][1:]}"})[2] for n in range(10)]
-            alone = [json.loads(answer)["seconds"] * 1000 for answer in told]
-            worst = f"worst of {len(alone)}: {max(alone):.0f}"
-            print(f"look at 64 tokens, {body['model']}: {statistics.median(alone):.0f} ms of server time ({worst})")
+        measure_alone(arguments.port)
         tallies, lock = {name: Tally() for name, _, _ in jobs}, threading.Lock()
         begin = time.monotonic()
         threads = [
-            threading.Thread(target=client, args=(given.port, i, jobs, begin + given.seconds, tallies, lock)) for i in range(given.clients)
+            threading.Thread(target=client, args=(arguments.port, i, jobs, begin + arguments.seconds, tallies, lock))
+            for i in range(arguments.clients)
         ]
         for thread in threads:
             thread.start()
         held = []
         while any(thread.is_alive() for thread in threads):
-            time.sleep(given.seconds / 6)
+            time.sleep(arguments.seconds / 6)
             held.append(resident(server.pid))
         for thread in threads:
             thread.join()
-        report(given, tallies, held, time.monotonic() - begin)
+        report(arguments, tallies, held, time.monotonic() - begin)
         if any(tally.lost for tally in tallies.values()):
             sys.exit("requests were lost")
     finally:
@@ -147,7 +171,9 @@ def wait_until_warm(port: int) -> list[tuple[str, str, dict[str, object]]]:
             break
         except OSError:
             time.sleep(0.2)
-    jobs: list[tuple[str, str, dict[str, object]]] = [("look", "/api/look", dict(looks(port)[0]))]
+    jobs: list[tuple[str, str, dict[str, object]]] = [
+        ("look", "/api/look", {"model": looks(port)[0][0], "text": "".join(looks(port)[0][1])})
+    ]
     sentences = {"zh": "我爱中国。", "de": "Was möchtest du heute Abend essen?"}
     if translators := [m for m in known(port) if m["kind"] == "translator" and m["source"] in sentences]:
         chosen = max(translators, key=lambda m: m["bleu"])
@@ -162,17 +188,44 @@ def known(port: int) -> list[dict[str, Any]]:
     return list(json.loads(ask(port, "/api/models", None)[2])["models"])
 
 
-def looks(port: int) -> list[dict[str, str]]:
-    """A text of 64 tokens for the language model, and for the best translator of Chinese if there is one."""
+def looks(port: int) -> list[tuple[str, list[str]]]:
+    """The models to look with and the parts of their texts: the shipped language models, and the best translator of each language."""
     models = known(port)
-    reader = next(m["name"] for m in models if "shakespeare" in m["name"] or m["kind"] == "text")
-    chinese = [m for m in models if m["kind"] == "translator" and m["source"] == "zh" and m["attention"]]
-    best = [max(chinese, key=lambda m: m["bleu"])["name"]] if chinese else []
-    return [{"model": reader, "text": TEXT}, *({"model": name, "text": CHINESE} for name in best)]
+    names = [(name, PARTS[name]) for name in ("shakespeare", "english") if any(m["name"] == name for m in models)]
+    if not names:
+        names = [(next(m["name"] for m in models if m["kind"] == "text"), PARTS["english"])]
+    return names + [(name, PARTS[source]) for source, name in best_translators(port).items()]
 
 
-def report(given: argparse.Namespace, tallies: dict[str, Tally], held: list[dict[str, float]], seconds: float) -> None:
-    print(f"{given.clients} clients for {seconds:.0f} s")
+def best_translators(port: int) -> dict[str, str]:
+    """The translator with attention and the highest BLEU, by source language."""
+    found: dict[str, Any] = {}
+    for model in known(port):
+        if model["kind"] == "translator" and model["source"] in SHORT and model["attention"]:
+            found[model["source"]] = max(found.get(model["source"], model), model, key=lambda m: m["bleu"])
+    return {source: model["name"] for source, model in found.items()}
+
+
+def measure_alone(port: int) -> None:
+    """Print the server time of looking and of translating a short sentence while nobody else asks."""
+    for name, parts in looks(port):
+        texts = [start + "".join(parts[n:] + parts[:n]).strip() for start in ("", "- ") for n in range(len(parts))]
+        told = [json.loads(ask(port, "/api/look", {"model": name, "text": text})[2]) for text in texts][1:]  # the first opens the model
+        tokens = f"{min(one['read'] for one in told)} to {max(one['read'] for one in told)} tokens"
+        print(f"look at {tokens}, {name}: {_milliseconds([one['seconds'] for one in told])}")
+    for source, name in best_translators(port).items():
+        asked = [{"models": [name], "text": text, "width": 4} for text in SHORT[source]]
+        told = [json.loads(ask(port, "/api/translate", body)[2]) for body in asked * 3][1:]
+        print(f"translate a short sentence, {name}: {_milliseconds([one['seconds'] for one in told])}")
+
+
+def _milliseconds(seconds: list[float]) -> str:
+    times = [1000 * s for s in seconds]
+    return f"{statistics.median(times):.0f} ms of server time (median of {len(times)}; worst {max(times):.0f})"
+
+
+def report(arguments: argparse.Namespace, tallies: dict[str, Tally], held: list[dict[str, float]], seconds: float) -> None:
+    print(f"{arguments.clients} clients for {seconds:.0f} s")
     print(f"{'':12}{'answered':>10}{'busy':>8}{'lost':>8}{'a second':>10}{'median':>10}{'95 %':>10}{'worst':>10}")
     for name, tally in tallies.items():
         times = sorted(tally.answered) or [float("nan")]
