@@ -89,7 +89,7 @@ def read_texts(path: str | Path, most: int = MAX_JSON_BYTES) -> list[str]:
     """Return the JSON list of texts in a file; anything else is a ValueError that names the file."""
     texts = _parsed(read_text(path, most), path)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{path} holds something else than a JSON list of texts")
+        raise ValueError(f"{path} is not a JSON list of texts")
     return texts
 
 

@@ -99,8 +99,8 @@ def evaluate_alignment(model: str, against: list[str], test: list[Path] | None, 
             counted = CountedAlignment((words_of(pair.source), words_of(pair.target)) for pair in read_pairs(train))
             rates["baseline: counts"] = error_rate([counted.links(pair.source, pair.target) for pair in pairs], pairs)
         for name in (model, *against):
-            found = rates_of(open_model(name, device=device, task="translation"), pairs)
-            rates |= {f"{name}: {how}": rate for how, rate in found.items()}
+            model_rates = rates_of(open_model(name, device=device, task="translation"), pairs)
+            rates |= {f"{name}: {how}": rate for how, rate in model_rates.items()}
     if as_json:
         sys.stdout.write(json.dumps({"pairs": len(pairs), "error_rates": rates}, ensure_ascii=False) + "\n")
         return

@@ -35,9 +35,9 @@ def fill(
         candidates, looked = opened.fill(content, top=top), opened.mask_looked_at(content)
     for number, (row, words) in enumerate(zip(candidates, looked, strict=True), 1):
         if as_json:
-            found = [{"text": c.text, "probability": c.probability} for c in row]
+            fillings = [{"text": c.text, "probability": c.probability} for c in row]
             attended = [{"word": word, "weight": weight} for word, weight in words]
-            sys.stdout.write(json.dumps({"mask": number, "candidates": found, "attended": attended}, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps({"mask": number, "candidates": fillings, "attended": attended}, ensure_ascii=False) + "\n")
             continue
         if len(candidates) > 1:
             sys.stdout.write(f"mask {number}\n")

@@ -63,13 +63,13 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
         d_out, d_lse, *inputs = ctx.saved_tensors
-        given = [d_out, d_lse, *inputs]
+        tensors = [d_out, d_lse, *inputs]
         needs = [i for i, need in enumerate(ctx.needs_input_grad[2:]) if need]
-        totals = [torch.zeros_like(_present(given[i])) for i in needs]
+        totals = [torch.zeros_like(_present(tensors[i])) for i in needs]
         for rows in row_blocks(ctx.request, BLOCK):
             block = _Block(ctx.request, rows, inputs, d_out, d_lse, ctx.wanted)
             _add(totals, block.second(cotangents, needs))
-        grads: list[Tensor | None] = [None] * len(given)
+        grads: list[Tensor | None] = [None] * len(tensors)
         for i, total in zip(needs, totals, strict=True):
             grads[i] = total
         return (None, None, *grads)
@@ -122,9 +122,9 @@ class _Block:
         pairs = [(y, c) for y, c in firsts_and_cotangents if y is not None and c is not None and y.requires_grad]
         if not pairs or not needs:
             return [None] * len(needs)
-        given = [self.d_out, self.d_lse, *self.leaves]
+        tensors = [self.d_out, self.d_lse, *self.leaves]
         firsts, grads = zip(*pairs, strict=True)
-        return list(torch.autograd.grad(firsts, [_present(given[i]) for i in needs], grads, allow_unused=True))
+        return list(torch.autograd.grad(firsts, [_present(tensors[i]) for i in needs], grads, allow_unused=True))
 
 
 def _leaf(x: Tensor) -> Tensor:

@@ -152,16 +152,16 @@ class Dense(Stored):
         return self.remember(("aligned", axes), lambda: self._aligned(axes or (1,)))
 
     def _aligned(self, axes: tuple[int, ...]) -> Mask:
-        given = (*self.lead_axes, self.tensor.shape[1])
-        if len(axes) == 1 and given[:-1] == axes and given[-1] == 1:
+        own_axes = (*self.lead_axes, self.tensor.shape[1])
+        if len(axes) == 1 and own_axes[:-1] == axes and own_axes[-1] == 1:
             return self  # (B, 1, L, S) for inputs without heads
-        if len(given) > len(axes) and set(given[: len(given) - len(axes)]) == {1}:
-            given = given[len(given) - len(axes) :]
-        if len(given) > len(axes) or any(n not in (1, size) for n, size in zip(given[::-1], axes[::-1], strict=False)):
+        if len(own_axes) > len(axes) and set(own_axes[: len(own_axes) - len(axes)]) == {1}:
+            own_axes = own_axes[len(own_axes) - len(axes) :]
+        if len(own_axes) > len(axes) or any(n not in (1, size) for n, size in zip(own_axes[::-1], axes[::-1], strict=False)):
             raise ValueError(
                 f"{self!r} does not broadcast from the right to inputs whose axes before (positions, features) are {axes}; reshape it"
             )
-        tensor = self.tensor.reshape(*(1,) * (len(axes) - len(given)), *given, *self.tensor.shape[2:])
+        tensor = self.tensor.reshape(*(1,) * (len(axes) - len(own_axes)), *own_axes, *self.tensor.shape[2:])
         lead, heads = (axes[:-1], tensor.shape[-3]) if len(axes) > 1 else (tensor.shape[:1], 1)
         if any(n != 1 for n in tensor.shape[: len(lead)]):
             tensor = tensor.expand(*lead, *tensor.shape[len(lead) :])

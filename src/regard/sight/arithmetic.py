@@ -41,18 +41,18 @@ class HeadArithmetic:
     added: Tensor | None
 
 
-class _Catch(ModelHooks):
+class _FirstCall(ModelHooks):
     """Keeps the request of one layer's first call."""
 
     def __init__(self, model: nn.Module, layer: int) -> None:
         super().__init__(model)
         self.wanted, self.layers = layer, 0
-        self.found: tuple[Request, str] | None = None
+        self.request_and_name: tuple[Request, str] | None = None
 
     def observe(self, captured: CapturedAttention, call: LayerCall) -> Result | None:
         self.layers = max(self.layers, call.layer + 1)
-        if call.layer == self.wanted and self.found is None:
-            self.found = (captured.request, call.name)
+        if call.layer == self.wanted and self.request_and_name is None:
+            self.request_and_name = (captured.request, call.name)
         return None
 
 
@@ -68,16 +68,16 @@ def head_arithmetic(model: nn.Module, inputs: Any, *, layer: int, head: int, que
     >>> bool(torch.allclose(steps.scores[:3], steps.factor * steps.products[:3]))
     True
     """
-    catch = _Catch(model, layer)
-    catch.open()
+    first_call = _FirstCall(model, layer)
+    first_call.open()
     try:
         with evaluation_mode(model):
             call_model(model, inputs)
     finally:
-        catch.close()
-    if catch.found is None:
-        raise IndexError(f"layer is {layer}; the model ran layers 0 … {catch.layers - 1}")
-    request, name = catch.found
+        first_call.close()
+    if first_call.request_and_name is None:
+        raise IndexError(f"layer is {layer}; the model ran layers 0 … {first_call.layers - 1}")
+    request, name = first_call.request_and_name
     _, h, L, S = request.sizes
     if not (0 <= head < h and 0 <= query < L):
         raise IndexError(f"head {head}, query {query}: layer {layer} has heads 0 … {h - 1} and queries 0 … {L - 1}")

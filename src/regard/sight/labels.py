@@ -199,9 +199,9 @@ def _label_without_tokens(model: nn.Module, batch: int, seed: int, least: float)
             readings = seen.readings
             missing = readings["sink"].new_zeros(readings["sink"].shape)
             known = {**readings, "previous": missing, "induction": missing, "duplicate": missing}
-            found = _scores(dataclasses.replace(seen, readings=known), 0)
+            label_scores = _scores(dataclasses.replace(seen, readings=known), 0)
             meaningful = {"sink", "uniform"} | ({"local"} if name != "pixel_values" and seen.kind != "cross" else set())
-            scores[seen.layer] = {label: row if label in meaningful else [math.nan] * seen.heads for label, row in found.items()}
+            scores[seen.layer] = {label: row if label in meaningful else [math.nan] * seen.heads for label, row in label_scores.items()}
     return Labels(scores, {seen.layer: seen.name for seen in sighting}, least)
 
 

@@ -52,8 +52,8 @@ def prove_weights(request: Request, own: OwnWeights, output: Tensor, *, rows: Li
     checked = [i for i in (range(L) if rows == "full" or L <= ROWS else sample_rows(L)) if i not in own.unchecked]
     compute_eps = max(torch.finfo(accumulator(own.weights.dtype)).eps, torch.finfo(own.weights.dtype).eps)
     mass = own.weights.sum(-1, dtype=torch.float64)
-    seen = mass != 0
-    row_sum_error = float((mass - 1).masked_fill(~seen, 0).nan_to_num(0).abs().max()) if own.normalised and mass.numel() else 0.0
+    nonempty = mass != 0
+    row_sum_error = float((mass - 1).masked_fill(~nonempty, 0).nan_to_num(0).abs().max()) if own.normalised and mass.numel() else 0.0
     error, relative = math.nan, 0.0
     if not own.dropout and checked and S and output.numel():
         error = relative = 0.0

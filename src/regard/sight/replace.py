@@ -67,9 +67,9 @@ def _masks(attn_mask: Tensor | None, padding: Tensor | None, heads: int, is_caus
     mask: Mask | None = None
     if attn_mask is not None and is_causal:
         mask, attn_mask = causal(align="start"), None
-    for given in (attn_mask, None if padding is None else padding[:, None, None]):
-        if given is not None and given.is_floating_point():
-            shaped = given.unflatten(0, (-1, heads)) if given is attn_mask and given.dim() == 3 else given
+    for tensor in (attn_mask, None if padding is None else padding[:, None, None]):
+        if tensor is not None and tensor.is_floating_point():
+            shaped = tensor.unflatten(0, (-1, heads)) if tensor is attn_mask and tensor.dim() == 3 else tensor
             part, added = from_additive(shaped)
             mask, bias = part if mask is None else mask & part, added if bias is None else bias + added
     hidden = from_torch_mha(

@@ -107,7 +107,7 @@ def residual_path(model: nn.Module, ids: Tensor) -> ResidualPath:
     """
     if not isinstance(model, Gpt) or model.config.placement != "pre":
         kind = type(model).__name__
-        raise ValueError(f"the path to the next token is shown for a Gpt with norms before its sublayers; this is a {kind} of another form")
+        raise ValueError(f"only a Gpt with pre-norm layers can be taken apart here; this is a {kind} of another form")
     states: list[Tensor] = []
     attention: list[Tensor] = []
     mlp: list[Tensor] = []

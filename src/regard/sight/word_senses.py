@@ -103,10 +103,10 @@ def sense_separation(
 
     `chance` is the share of random assignments of the sentences to the senses (of the same sizes) with a gap at least as large.
     """
-    found = [word_vectors(opened, word, sentence) for _, sentence in sentences]
-    vectors = torch.stack([vectors for vectors, _ in found], 1)
+    placed_vectors = [word_vectors(opened, word, sentence) for _, sentence in sentences]
+    vectors = torch.stack([vectors for vectors, _ in placed_vectors], 1)
     senses = [sense for sense, _ in sentences]
-    return compare_senses(word, senses, vectors, [place for _, place in found], tolerance=tolerance, shuffles=shuffles, seed=seed)
+    return compare_senses(word, senses, vectors, [place for _, place in placed_vectors], tolerance=tolerance, shuffles=shuffles, seed=seed)
 
 
 def compare_senses(

@@ -51,10 +51,10 @@ class Access:
 
     def exchange(self, query: bytes, headers: Mapping[str, str]) -> str | None:
         """The Set-Cookie header for an address with the token or a one-time token; None for any other address."""
-        given = parse_qs(query.decode("latin-1"), max_num_fields=100).get("token", [""]) if len(query) < 10_000 else [""]
-        code = next((code for code in self._codes if _same(given[-1], code)), None)
+        tokens = parse_qs(query.decode("latin-1"), max_num_fields=100).get("token", [""]) if len(query) < 10_000 else [""]
+        code = next((code for code in self._codes if _same(tokens[-1], code)), None)
         self._codes.discard(code or "")
-        if code is None and not _same(given[-1], self.token):
+        if code is None and not _same(tokens[-1], self.token):
             return None
         return f"{_cookie_name(headers)}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
 
@@ -69,6 +69,6 @@ def _cookie_name(headers: Mapping[str, str]) -> str:
     return f"regard-studio-{headers.get('host', '').rpartition(':')[2]}"
 
 
-def _same(given: str, wanted: str) -> bool:
+def _same(received: str, wanted: str) -> bool:
     """Compare in a time that does not depend on where the texts differ."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
+    return hmac.compare_digest(received.encode("utf-8", "surrogateescape"), wanted.encode())

@@ -134,8 +134,8 @@ def _questioned(paragraph: dict[str, Any], title: str) -> QuestionedArticle:
     text = str(paragraph["context"])
     questions = []
     for entry in paragraph["qas"]:
-        found = [_placed(text, str(answer["text"]), int(answer["answer_start"])) for answer in entry["answers"]]
-        if answers := tuple(answer for answer in found if answer is not None):
+        placed = [_placed(text, str(answer["text"]), int(answer["answer_start"])) for answer in entry["answers"]]
+        if answers := tuple(answer for answer in placed if answer is not None):
             questions.append(Question(str(entry["question"]), answers))
     return QuestionedArticle(text, tuple(questions), title)
 

@@ -74,14 +74,14 @@ def read_alignments(path: str | Path | None = None) -> list[Aligned]:
     return result
 
 
-def error_rate(found: Sequence[Collection[Link]], wanted: Sequence[Aligned]) -> float:
+def error_rate(alignments: Sequence[Collection[Link]], wanted: Sequence[Aligned]) -> float:
     """Return the alignment error rate 1 − (|A∩S| + |A∩P|) / (|A| + |S|) over all pairs (Och and Ney 2003, section 5).
 
     >>> pair = Aligned(["a", "b"], ["x", "y"], frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)}))
     >>> error_rate([{(0, 0), (1, 1)}], [pair]), error_rate([{(0, 1)}], [pair])
     (0.0, 1.0)
     """
-    links = [set(row) for row in found]
+    links = [set(row) for row in alignments]
     hits = sum(len(row & pair.sure) + len(row & pair.possible) for row, pair in zip(links, wanted, strict=True))
     total = sum(len(row) + len(pair.sure) for row, pair in zip(links, wanted, strict=True))
     return 1.0 - hits / max(total, 1)
@@ -130,10 +130,10 @@ class CountedAlignment:
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> set[Link]:
         """Return the most probable source word of each target word; words that are best aligned to nothing have no link."""
-        found = set()
+        links = set()
         for j in range(len(target)):
             scores = self._scores(source, target, j)
             best = max(range(len(scores)), key=scores.__getitem__)
             if best:
-                found.add((best - 1, j))
-        return found
+                links.add((best - 1, j))
+        return links

@@ -76,8 +76,8 @@ class DotArguments:
 
     def wanted(self) -> tuple[bool, ...]:
         """Which of the differentiable tensors `backward` returns a gradient of."""
-        given = self.key_bias is not None, self.sinks is not None
-        return True, True, True, *given, bool(self.learns_bias), bool(self.learns_betas)
+        present = self.key_bias is not None, self.sinks is not None
+        return True, True, True, *present, bool(self.learns_bias), bool(self.learns_betas)
 
     def record(self) -> ScoreRecord:
         """The arguments as C++ reads them."""

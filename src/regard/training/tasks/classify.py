@@ -233,8 +233,8 @@ class Classifier(EncoderModel):
         """Return the most likely label and its probability, of one text or of each of a list; a pair that also has all `labels`."""
         rows = [texts] if isinstance(texts, str) else list(texts)
         probabilities = self.probabilities(rows).tolist()
-        found = [Classified(text, dict(zip(self.labels, row, strict=True))) for text, row in zip(rows, probabilities, strict=True)]
-        return found[0] if isinstance(texts, str) else found
+        results = [Classified(text, dict(zip(self.labels, row, strict=True))) for text, row in zip(rows, probabilities, strict=True)]
+        return results[0] if isinstance(texts, str) else results
 
     def words_looked_at(self, text: str) -> list[tuple[str, float]]:
         """Return the words of a text with their share of the last layer's attention: of the first token, or averaged over all tokens."""

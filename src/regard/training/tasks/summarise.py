@@ -45,8 +45,8 @@ class Summariser(Translations):
     def summarise(self, texts: str | Sequence[str], *, width: int | None = None) -> str | list[str]:
         """Return the summary of one of `texts`, or of each of a list. width: of the beam search; None: that of the model's config."""
         rows = [texts] if isinstance(texts, str) else list(texts)
-        found = self.candidates(rows, width=width)
-        summaries = [with_capitals_of(text, candidates[0].text) for text, candidates in zip(rows, found, strict=True)]
+        beams = self.candidates(rows, width=width)
+        summaries = [with_capitals_of(text, candidates[0].text) for text, candidates in zip(rows, beams, strict=True)]
         return summaries[0] if isinstance(texts, str) else summaries
 
 

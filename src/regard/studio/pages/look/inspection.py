@@ -66,8 +66,8 @@ def _add_labels_here(sighting: Any, payload: dict[str, Any]) -> None:
         weights = exact_weights(seen, 0) if 1 < L <= MAX_LABELLED and S <= MAX_LABELLED else None
         if weights is not None:
             own = tokens if seen.kind in ("causal", "self") else []
-            found = labels_on_text(weights, own, kind=seen.kind)
-            entry["here"] = [[[name, round(score, 4)] for name, score in row] for row in found]
+            labels = labels_on_text(weights, own, kind=seen.kind)
+            entry["here"] = [[[name, round(score, 4)] for name, score in row] for row in labels]
 
 
 def tile(state: WorkerState, sight: str, layer: int, call: int, head: int, rows: list[int], cols: list[int]) -> dict[str, Any]:

@@ -56,11 +56,11 @@ def meanings(state: WorkerState, model: str, word: str, sentences: list[str], se
 def _control(word: str, senses: list[int], x: Tensor, places: list[int]) -> dict[str, Any]:
     """Mean cosines within and between senses by layer, or why they cannot be compared. x: (l + 1, n, D)."""
     try:
-        found = compare_senses(word, [str(sense) for sense in senses], x, places, tolerance=TOLERANCE)
+        separation = compare_senses(word, [str(sense) for sense in senses], x, places, tolerance=TOLERANCE)
     except ValueError as error:
         return {"refused": str(error)}
-    layers = [{"within": round(r.within, 5), "between": round(r.between, 5), "chance": round(r.chance, 4)} for r in found.layers]
-    return {"within_pairs": found.within_pairs, "between_pairs": found.between_pairs, "layers": layers}
+    layers = [{"within": round(r.within, 5), "between": round(r.between, 5), "chance": round(r.chance, 4)} for r in separation.layers]
+    return {"within_pairs": separation.within_pairs, "between_pairs": separation.between_pairs, "layers": layers}
 
 
 def _prepare(state: WorkerState, model: str, sentence: str) -> tuple[nn.Module, list[str], Callable[[], Any]]:

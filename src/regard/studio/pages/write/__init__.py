@@ -72,19 +72,19 @@ def write(
 ) -> dict[str, Any]:  # fmt: skip
     """The tokens, what every block added, the predictions after every layer and prefix, and the next token's probabilities."""
     opened = state.generator(model)
-    given, whole = _ids(opened, text, ids)
+    prompt, whole = _ids(opened, text, ids)
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    path = _path(state, model, given, muted)
+    path = _path(state, model, prompt, muted)
     written = None
     if write:
         from ....models.sampling import next_token
 
         generator = torch.Generator().manual_seed(seed)
         written = int(next_token(path.logits[-1], **sampling, generator=generator))
-        given = [*given, written][-_limit(opened) :]
-        path = _path(state, model, given, muted)
+        prompt = [*prompt, written][-_limit(opened) :]
+        path = _path(state, model, prompt, muted)
     return {
-        "model": model, "ids": given, "tokens": _tokens(opened, given), "read": len(given), "whole": whole, "written": written,
+        "model": model, "ids": prompt, "tokens": _tokens(opened, prompt), "read": len(prompt), "whole": whole, "written": written,
         "ended": written is not None and written in getattr(opened, "stops", ()), "layers": len(path.mixed),
         "heads": int(path.model.config.heads), "added": _added(path), "lens": _lens(opened, path), "next": _next(opened, path, sampling),
     }  # fmt: skip
@@ -95,11 +95,11 @@ def why(
 ) -> dict[str, Any]:
     """The parts of one logit: embedding, every head, every MLP, biases; their sum is the logit."""
     opened = state.generator(model)
-    given, _ = _ids(opened, None, ids)
-    path = _path(state, model, given, muted)
-    place = len(given) - 1 if position is None else position
-    if place >= len(given) or token >= path.logits.shape[-1]:
-        raise RequestError("invalid", f"token {token} after position {place} does not exist; the text has {len(given)} tokens")
+    prompt, _ = _ids(opened, None, ids)
+    path = _path(state, model, prompt, muted)
+    place = len(prompt) - 1 if position is None else position
+    if place >= len(prompt) or token >= path.logits.shape[-1]:
+        raise RequestError("invalid", f"token {token} after position {place} does not exist; the text has {len(prompt)} tokens")
     parts = path.contributions(token, place)
     total, logit = sum(part.value for part in parts), float(path.logits[place, token])
     return {
@@ -113,10 +113,10 @@ def _ids(opened: Any, text: str | None, ids: list[int] | None) -> tuple[list[int
     size = opened.model.config.vocabulary
     if ids is not None and max(ids) >= size:
         raise RequestError("invalid", f"id {max(ids)} is not in the vocabulary of {size:,} tokens")
-    given = list(ids) if ids is not None else opened.encode(text)
-    if not given:
+    tokens = list(ids) if ids is not None else opened.encode(text)
+    if not tokens:
         raise RequestError("invalid", "the text has no tokens; give at least one word")
-    return given[-_limit(opened) :], len(given)
+    return tokens[-_limit(opened) :], len(tokens)
 
 
 def _limit(opened: Any) -> int:

@@ -61,7 +61,7 @@ def _transformer(opened: Translations, pairs: Sequence[Aligned]) -> dict[str, fl
             layers.setdefault(f"layer {layer}, mean of heads, largest", []).append(largest(mean))
             for head, row in enumerate(weights):
                 heads.setdefault(f"layer {layer}, head {head}, soft", []).append(at_least_half(_word_weights(opened, pair, row)))
-    rates, of_heads = ({name: error_rate(links, pairs) for name, links in found.items()} for found in (layers, heads))
+    rates, of_heads = ({name: error_rate(links, pairs) for name, links in alignments.items()} for alignments in (layers, heads))
     best = min(of_heads, key=of_heads.__getitem__)
     return {**rates, f"best head: {best}": of_heads[best]}
 

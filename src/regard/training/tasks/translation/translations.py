@@ -138,7 +138,7 @@ class Translations(OpenedModel):
         rows = [texts] if isinstance(texts, str) else list(texts)
         parts = [self.sentences(text) for text in rows]
         flat = [part for row in parts for part in row]
-        found = iter(
+        beams = iter(
             self.candidates(
                 flat,
                 width=width,
@@ -150,7 +150,7 @@ class Translations(OpenedModel):
                 batch_tokens=batch_tokens,
             )
         )
-        result = [best_with_others(joined([next(found) for _ in row], text)) for text, row in zip(rows, parts, strict=True)]
+        result = [best_with_others(joined([next(beams) for _ in row], text)) for text, row in zip(rows, parts, strict=True)]
         return result[0] if isinstance(texts, str) else result
 
     def candidates(
