@@ -20,6 +20,7 @@ from regard.layers.multihead import Projected
 from regard.masks import Mask, padding
 from regard.models.block import Block, BlockConfig, Recorder, causal_mask, norm_layer, position_table
 from regard.models.copying import Copying, attention_weights
+from regard.models.decoder_step import PlainBlock
 from regard.models.translator import Step
 from regard.readings import Rows
 from regard.scores import ScaledDot
@@ -90,7 +91,8 @@ class TransformerState:
     """The state of the decoder: keys and values of the words decoded so far (`cache`) and of the source, one pair per layer.
 
     `source` has one row per sentence; `rows` (B,) is the sentence of each hypothesis, and `cross` and `mask` have one row per hypothesis.
-    `memory` is the encoded source, one row per sentence, which a pointer copies from.
+    `memory` is the encoded source, one row per sentence, which a pointer copies from. `plain` are the blocks that may run without their
+    modules.
     """
 
     cache: Cache
@@ -99,6 +101,7 @@ class TransformerState:
     rows: Tensor
     cross: tuple[Projected, ...]
     mask: Mask | None  # None: no source is padded
+    plain: tuple[PlainBlock | None, ...]
 
     def select(self, index: Tensor) -> "TransformerState":
         """Return rows `index` (N,), repeated, dropped or reordered. Reordering hypotheses of the same sentence does not copy the source."""
@@ -106,7 +109,8 @@ class TransformerState:
         if torch.equal(rows, self.rows):
             return replace(self, cache=cache)
         cross = tuple(projected.select(rows) for projected in self.source)
-        return TransformerState(cache, self.source, self.memory, rows, cross, _padding(self.memory.lengths[rows], cross[0].key.shape[2]))
+        mask = _padding(self.memory.lengths[rows], cross[0].key.shape[2])
+        return replace(self, cache=cache, rows=rows, cross=cross, mask=mask)
 
 
 class Pointer(nn.Module):
@@ -244,7 +248,8 @@ class Transformer(nn.Module):
         source = tuple(block.cross.project(memory.hidden) for block in self.decoder)  # type: ignore[union-attr, operator]
         cache = Cache(config.decoder_layers, window=config.window)
         rows = torch.arange(len(memory.lengths), device=memory.lengths.device)
-        return TransformerState(cache, source, memory, rows, source, _padding(memory.lengths, memory.hidden.shape[1]))
+        mask, plain = _padding(memory.lengths, memory.hidden.shape[1]), tuple(PlainBlock.of(block) for block in self.decoder)
+        return TransformerState(cache, source, memory, rows, source, mask, plain)
 
     def step(self, state: TransformerState, token: Tensor, *, align: bool = True) -> Step:
         """Append the word `token` (B,) and predict the next one. `state` is not modified; the new state is returned in the `Step`.
@@ -255,7 +260,10 @@ class Transformer(nn.Module):
         x = self._embed(token[:, None], self.target_tokens, self.target_positions, cache.length)
         recorder = Recorder([Rows([0])])
         align_layer = range(len(self.decoder))[max(self.config.align_layer, -len(self.decoder))] if align else None
-        for layer, block in enumerate(self.decoder):
+        for layer, (block, plain) in enumerate(zip(self.decoder, state.plain, strict=True)):
+            if plain is not None and layer != align_layer and state.mask is None and plain.ready():
+                x = plain.step(x, cache[layer], state.cross[layer])
+                continue
             x = block(
                 x,
                 cache=cache[layer],

@@ -15,6 +15,8 @@ from ...request_error import RequestError
 from ...worker_state import WorkerState
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ....training.tasks.translation import Translated, Translations
 
 SENTENCES = {"zh": "我爱中国。", "de": "Was möchtest du heute Abend essen?", "": "a b c d"}  # the initial text, by source language
@@ -59,7 +61,7 @@ def translate(state: WorkerState, models: list[str], text: str, width: int = 4, 
             results.append({"model": name, "candidates": [], "refused": error.to_json()})
             continue
         share = 1 / len(models)
-        with state.progress.follow(opened.model, passes=40, begin=number * share, end=(number + 1) * share):
+        with state.progress.follow(_target_embedding(opened.model), passes=40, begin=number * share, end=(number + 1) * share):
             results.append(
                 {
                     "model": name,
@@ -69,6 +71,11 @@ def translate(state: WorkerState, models: list[str], text: str, width: int = 4, 
                 }
             )
     return {"text": text, "hard": hard, "translations": results}
+
+
+def _target_embedding(model: nn.Module) -> nn.Module:
+    """The module that runs once a decoding step; hooks on all of them would take longer than a step."""
+    return model.get_submodule("target_tokens" if hasattr(model, "target_tokens") else "embedding")
 
 
 def _translate(opened: Translations, text: str, width: int, hard: bool) -> dict[str, Any]:
@@ -88,8 +95,8 @@ def _notes(source: str, opened: Translations, text: str) -> dict[str, Any]:
     from ....zoo.language import foreign
 
     unknown, share = opened.source.unknown_characters(text)
-    found = detect(text)
-    language = {"detected": found.language or "", "sure": found.sure}
+    detected = detect(text)
+    language = {"detected": detected.language or "", "sure": detected.sure}
     return {"unknown": "".join(unknown[:20]), "share": round(share, 3), "foreign": foreign(text, source), **language}
 
 
