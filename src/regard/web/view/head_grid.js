@@ -14,24 +14,11 @@ const KEPT_THUMBNAILS = 12000;
 export function headGrid(view) {
   const canvas = h("canvas", { class: "rv-grid", tabindex: "0", role: "application" });
   const element = h("div", { class: "rv-gridbox" }, canvas);
-  const thumbnails = new Map();
+  const thumbnailOf = thumbnails(view);
   let side = 24; // pixels of a thumbnail
   let hovered = null; // { entry, head }
   let drawnKey = "";
   const entries = () => view.sighting.entriesOfStep(view.state.step);
-
-  function thumbnailOf(entry, head) {
-    const key = [entry.index, head, side, view.state.scale, view.state.form, view.dark].join();
-    if (thumbnails.has(key)) return thumbnails.get(key);
-    const grid = view.sighting.grid(entry, head);
-    if (!grid) return null;
-    if (thumbnails.size > KEPT_THUMBNAILS) thumbnails.clear();
-    const { scale: kind, form } = view.state;
-    const scale = scaleFunction(kind, view.sighting, grid);
-    const pixels = Math.round(side * Math.min(2, devicePixelRatio || 1));
-    thumbnails.set(key, thumbnail(grid, pixels, { byRow: form === "row", byHeaviest: kind === "linear", scale, dark: view.dark }));
-    return thumbnails.get(key);
-  }
 
   function draw() {
     const shown = entries();
@@ -51,60 +38,15 @@ export function headGrid(view) {
     canvas.setAttribute("aria-label", `${view.texts.gridHelp} ${view.headName()}`);
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    drawNames(context, shown, heads, cell);
-    shown.forEach((one, row) => drawLayer(context, one, TOP + row * cell, cell));
-    revealChosen(shown, cell);
+    drawNames(context, view, shown, heads, side);
+    shown.forEach((one, row) => drawLayer(context, view, one, TOP + row * cell, { side, hovered, thumbnailOf }));
+    if (!hovered) revealChosen(element, view, shown, cell); // nothing may scroll under the pointer
   }
-
-  function drawNames(context, shown, heads, cell) {
-    const style = getComputedStyle(view.root);
-    const colour = (chosen) => style.getPropertyValue(chosen ? "--ink" : "--quiet").trim();
-    Object.assign(context, { font: `11px ${style.fontFamily}`, textBaseline: "middle", textAlign: "center" });
-    for (let head = 0; head < heads; head++) {
-      context.fillStyle = colour(head === view.state.head);
-      const named = shown.find((entry) => head < entry.heads) || shown[0];
-      context.fillText(named.ids[head], LEFT + head * cell + side / 2, TOP / 2);
-    }
-    context.textAlign = "right";
-    shown.forEach((entry, row) => {
-      context.fillStyle = colour(entry.index === view.state.entry);
-      context.fillText(entry.layer, LEFT - 7, TOP + row * cell + side / 2);
-    });
+  function hover(head) {
+    hovered = head;
+    canvas.title = hovered ? describe(view, hovered) : "";
+    draw();
   }
-
-  function drawLayer(context, entry, y, cell) {
-    const style = getComputedStyle(view.root);
-    const ink = style.getPropertyValue("--ink").trim();
-    const faint = style.getPropertyValue("--faint").trim();
-    for (let head = 0; head < entry.heads; head++) {
-      const x = LEFT + head * cell;
-      const image = thumbnailOf(entry, head);
-      if (image) {
-        context.fillStyle = view.hatch(context);
-        context.fillRect(x, y, side, side);
-        context.imageSmoothingEnabled = image.width > side;
-        context.drawImage(image, x, y, side, side);
-      }
-      const chosen = entry.index === view.state.entry && head === view.state.head;
-      const marked = chosen || (hovered && hovered.entry === entry && hovered.head === head);
-      context.lineWidth = chosen ? 2.5 : 1;
-      context.strokeStyle = marked ? ink : faint;
-      context.strokeRect(x - 0.5, y - 0.5, side + 1, side + 1);
-    }
-  }
-
-  // Keep the chosen head in sight, but do not scroll under the pointer.
-  function revealChosen(shown, cell) {
-    const row = shown.findIndex((entry) => entry.index === view.state.entry);
-    if (hovered || row < 0) return;
-    const [x, y] = [LEFT + view.state.head * cell, TOP + row * cell];
-    requestAnimationFrame(() => {
-      const { scrollTop, scrollLeft, clientHeight, clientWidth } = element;
-      if (y < scrollTop + TOP || y + cell > scrollTop + clientHeight) element.scrollTop = y - clientHeight / 2;
-      if (x < scrollLeft || x + cell > scrollLeft + clientWidth) element.scrollLeft = x - clientWidth / 2;
-    });
-  }
-
   function headAt(event) {
     const rectangle = canvas.getBoundingClientRect();
     const cell = side + GAP;
@@ -112,19 +54,13 @@ export function headGrid(view) {
     const head = Math.floor((event.clientX - rectangle.left - LEFT) / cell);
     return entry && head >= 0 && head < entry.heads ? { entry, head } : null;
   }
-  function describe({ entry, head }) {
-    const labels = (entry.labels[head] || []).slice(0, 2);
-    return [view.headName(entry, head), ...labels.map(([name, score]) => `${view.labelName(name)} ${decimals(score, 2)}`)].join(" · ");
-  }
-  canvas.addEventListener("pointermove", (event) => {
-    hovered = headAt(event);
-    canvas.title = hovered ? describe(hovered) : "";
-    draw();
-  });
-  canvas.addEventListener("pointerleave", () => {
-    hovered = null;
-    draw();
-  });
+  listen(canvas, view, headAt, hover);
+  return { element, draw };
+}
+
+function listen(canvas, view, headAt, hover) {
+  canvas.addEventListener("pointermove", (event) => hover(headAt(event)));
+  canvas.addEventListener("pointerleave", () => hover(null));
   canvas.addEventListener("click", (event) => {
     const chosen = headAt(event);
     if (chosen) view.set({ entry: chosen.entry.index, head: chosen.head });
@@ -138,7 +74,79 @@ export function headGrid(view) {
     if (heads) view.changeHead(heads);
     else view.changeLayer(layers);
   });
-  return { element, draw };
+}
+
+function describe(view, { entry, head }) {
+  const labels = (entry.labels[head] || []).slice(0, 2);
+  return [view.headName(entry, head), ...labels.map(([name, score]) => `${view.labelName(name)} ${decimals(score, 2)}`)].join(" · ");
+}
+
+// The numbers of the heads above and of the layers to the left, the chosen ones darker.
+function drawNames(context, view, shown, heads, side) {
+  const cell = side + GAP;
+  const style = getComputedStyle(view.root);
+  const colour = (chosen) => style.getPropertyValue(chosen ? "--ink" : "--quiet").trim();
+  Object.assign(context, { font: `11px ${style.fontFamily}`, textBaseline: "middle", textAlign: "center" });
+  for (let head = 0; head < heads; head++) {
+    context.fillStyle = colour(head === view.state.head);
+    const named = shown.find((entry) => head < entry.heads) || shown[0];
+    context.fillText(named.ids[head], LEFT + head * cell + side / 2, TOP / 2);
+  }
+  context.textAlign = "right";
+  shown.forEach((entry, row) => {
+    context.fillStyle = colour(entry.index === view.state.entry);
+    context.fillText(entry.layer, LEFT - 7, TOP + row * cell + side / 2);
+  });
+}
+
+function drawLayer(context, view, entry, y, { side, hovered, thumbnailOf }) {
+  const style = getComputedStyle(view.root);
+  const ink = style.getPropertyValue("--ink").trim();
+  const faint = style.getPropertyValue("--faint").trim();
+  for (let head = 0; head < entry.heads; head++) {
+    const x = LEFT + head * (side + GAP);
+    const image = thumbnailOf(entry, head, side);
+    if (image) {
+      context.fillStyle = view.hatch(context);
+      context.fillRect(x, y, side, side);
+      context.imageSmoothingEnabled = image.width > side;
+      context.drawImage(image, x, y, side, side);
+    }
+    const chosen = entry.index === view.state.entry && head === view.state.head;
+    const marked = chosen || (hovered && hovered.entry === entry && hovered.head === head);
+    context.lineWidth = chosen ? 2.5 : 1;
+    context.strokeStyle = marked ? ink : faint;
+    context.strokeRect(x - 0.5, y - 0.5, side + 1, side + 1);
+  }
+}
+
+// Scroll to the chosen head.
+function revealChosen(element, view, shown, cell) {
+  const row = shown.findIndex((entry) => entry.index === view.state.entry);
+  if (row < 0) return;
+  const [x, y] = [LEFT + view.state.head * cell, TOP + row * cell];
+  requestAnimationFrame(() => {
+    const { scrollTop, scrollLeft, clientHeight, clientWidth } = element;
+    if (y < scrollTop + TOP || y + cell > scrollTop + clientHeight) element.scrollTop = y - clientHeight / 2;
+    if (x < scrollLeft || x + cell > scrollLeft + clientWidth) element.scrollLeft = x - clientWidth / 2;
+  });
+}
+
+// A function that gives the thumbnail of a head, null if no map of it was kept; each is drawn once.
+function thumbnails(view) {
+  const drawn = new Map();
+  return (entry, head, side) => {
+    const { scale: kind, form } = view.state;
+    const key = [entry.index, head, side, kind, form, view.dark].join();
+    if (drawn.has(key)) return drawn.get(key);
+    const grid = view.sighting.grid(entry, head);
+    if (!grid) return null;
+    if (drawn.size > KEPT_THUMBNAILS) drawn.clear();
+    const scale = scaleFunction(kind, view.sighting, grid);
+    const pixels = Math.round(side * Math.min(2, devicePixelRatio || 1));
+    drawn.set(key, thumbnail(grid, pixels, { byRow: form === "row", byHeaviest: kind === "linear", scale, dark: view.dark }));
+    return drawn.get(key);
+  };
 }
 
 // A head in few pixels. byHeaviest: the heaviest weight under each pixel, so that a thin diagonal does not fade; otherwise the mean of the

@@ -50,7 +50,7 @@ export function drawSelection(context, plot, { q, k }, byRow, { red, ink }) {
 export function drawAxis(context, plot, axis, { fontFamily, label, length, current, currentColour, ink }) {
   const horizontal = axis === "x";
   const { box, words } = plot;
-  const [start, inSight, size] = horizontal ? [box.x0, box.width, plot.cellWidth] : [box.y0, box.height, plot.cellHeight];
+  const [start, shown, size] = horizontal ? [box.x0, box.width, plot.cellWidth] : [box.y0, box.height, plot.cellHeight];
   const write = (i, text) => {
     context.fillStyle = i === current ? currentColour : ink;
     const pixels = words ? Math.min(13, Math.max(9, size * 0.62)) : 11;
@@ -64,14 +64,14 @@ export function drawAxis(context, plot, axis, { fontFamily, label, length, curre
     }
   };
   if (words) {
-    const end = Math.min(start + inSight - 0.4, length);
+    const end = Math.min(start + shown - 0.4, length);
     for (let i = Math.max(0, Math.ceil(start - 0.5)); i < end; i++) write(i, axisLabel(label(i)));
     return;
   }
   const step = niceStep(Math.max(1, (horizontal ? 70 : 32) / size));
   const free = (i) => current === null || Math.abs(i - current) * size > 30; // of the current place's own number
-  for (let i = Math.ceil(start / step) * step; i < start + inSight; i += step) if (free(i)) write(i, count(i));
-  if (current !== null && current >= start && current < start + inSight) write(current, count(current));
+  for (let i = Math.ceil(start / step) * step; i < start + shown; i += step) if (free(i)) write(i, count(i));
+  if (current !== null && current >= start && current < start + shown) write(current, count(current));
 }
 
 function writeAbove(context, plot, text, x) {

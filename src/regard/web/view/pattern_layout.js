@@ -14,7 +14,7 @@ export function axisLabel(token) {
   return tokenLabel({ ...token, text: text.length > LONGEST_LABEL ? text.slice(0, LONGEST_LABEL - 1) + "…" : text });
 }
 
-// box: the cells in sight; labelAt(axis, i): the token beside a column or row. All in CSS pixels.
+// box: the visible cells; labelAt(axis, i): the token beside a column or row. All in CSS pixels.
 export function patternLayout(context, fontFamily, box, available, labelAt) {
   const room = Math.max(240, available || 600);
   context.font = `12px ${fontFamily}`;

@@ -9,7 +9,7 @@ export function exactTiles(view, redraw) {
   let tile = null; // the last that arrived
   let requested = "";
 
-  // What is in sight, in queries and keys.
+  // The visible queries and keys.
   function range({ box }, byRow) {
     const { entry } = view;
     const [q, queries, k, keys] = byRow ? [box.y0, box.height, box.x0, box.width] : [box.x0, box.width, box.y0, box.height];

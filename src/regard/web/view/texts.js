@@ -188,7 +188,7 @@ export const ZH = {
   layersHeads: (layers, heads) => `${layers} 层 × ${heads} 头`,
   headsAll: (n) => `${n} 个头`,
   unsupported: "此浏览器无法解压页面数据（DecompressionStream），请使用 2023 年以后的版本。",
-  noMap: "没有可画的内容：既未保留汇聚图，也未保留权重。请使用 readings=[Pooled(256, 256), TopK(2)] 观察模型。",
+  noMap: "没有可画的内容：既未保留汇聚（pooling）后的注意力图，也未保留权重。请使用 readings=[Pooled(256, 256), TopK(2)] 观察模型。",
   gridHelp: "每一层、每一个头的缩略图，用方向键选择。",
   labelNames: {
     "previous token": "前一词元",

@@ -23,7 +23,7 @@ export function wordsView(view) {
   return { element, draw };
 }
 
-// A text broken into lines by measured width, so that only the lines in sight need elements. side: "query" or "key".
+// A text broken into lines by measured width, so that only the visible lines need elements. side: "query" or "key".
 function flowingText(view, side) {
   const inner = h("div", { class: "rv-lines-in", role: "none" });
   const element = h("div", { class: "rv-flow", role: "listbox", tabindex: "0", "aria-orientation": "horizontal" }, inner);
@@ -59,7 +59,11 @@ function flowingText(view, side) {
     revealCurrent(current);
     const first = Math.max(0, Math.floor(element.scrollTop / LINE) - 2);
     const last = Math.min(lines.length, Math.ceil((element.scrollTop + (element.clientHeight || 300)) / LINE) + 2);
-    const optionAt = (i) => option(i, { current: i === current, shade: shading ? shading(i) : null, key: Boolean(shading) && i === k });
+    const optionAt = (i) => {
+      const match = view.matches.has(`${text()}.${placeOf(i)}`);
+      const marks = { current: i === current, key: Boolean(shading) && i === k, match, id: `${view.id}-${side}-${i}` };
+      return tokenOption(tokenAt(i), view.dark, marks, shading ? shading(i) : null, { place: i, length: length() });
+    };
     inner.replaceChildren(
       ...lines.slice(first, last).map(([start, end], n) => {
         const line = h("div", { class: "rv-line", role: "none", css: { top: (first + n) * LINE + "px" } });
@@ -70,26 +74,6 @@ function flowingText(view, side) {
     const drawn = current !== null && current >= 0 && inner.querySelector(`[data-i="${current}"]`);
     if (drawn) element.setAttribute("aria-activedescendant", drawn.id);
     else element.removeAttribute("aria-activedescendant");
-  }
-
-  function option(i, { current, shade, key }) {
-    const token = tokenAt(i);
-    const node = tokenElement(token, view.dark, {
-      current,
-      key,
-      share: shade ? shade.share : 0,
-      masked: shade && shade.masked,
-      id: `${view.id}-${side}-${i}`,
-      match: view.matches.has(`${text()}.${placeOf(i)}`),
-    });
-    const name = (token.text || "").trim() || "␣"; // a space has a name too
-    node.dataset.i = i;
-    node.setAttribute("role", "option");
-    node.setAttribute("aria-selected", String(current));
-    node.setAttribute("aria-setsize", length());
-    node.setAttribute("aria-posinset", i + 1);
-    node.setAttribute("aria-label", shade && shade.weight !== null && shade.weight >= 0 ? `${name} ${decimals(shade.weight)}` : name);
-    return node;
   }
 
   // Scroll to the current token when it changes, but not while the pointer hovers: the text would move under it.
@@ -122,6 +106,19 @@ function flowingText(view, side) {
   element.addEventListener("pointerleave", () => view.leave());
   element.addEventListener("scroll", () => requestAnimationFrame(draw));
   return { element, draw };
+}
+
+// A token as an option of the list, named with its weight. shade: { share, weight, masked } of a key, null of a query.
+function tokenOption(token, dark, marks, shade, { place, length }) {
+  const node = tokenElement(token, dark, { ...marks, share: shade ? shade.share : 0, masked: shade && shade.masked });
+  const name = (token.text || "").trim() || "␣"; // a space has a name too
+  node.dataset.i = place;
+  node.setAttribute("role", "option");
+  node.setAttribute("aria-selected", String(marks.current));
+  node.setAttribute("aria-setsize", length);
+  node.setAttribute("aria-posinset", place + 1);
+  node.setAttribute("aria-label", shade && shade.weight !== null && shade.weight >= 0 ? `${name} ${decimals(shade.weight)}` : name);
+  return node;
 }
 
 // A function that measures tokens in a font, each kind of token once.
