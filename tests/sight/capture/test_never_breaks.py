@@ -197,3 +197,27 @@ def test_own_kernels_leave_random_numbers_and_dropout_alone(kind: str) -> None:
     assert torch.equal(torch.rand(1), number)
     assert torch.equal(watched if isinstance(watched, Tensor) else watched[0], plain if isinstance(plain, Tensor) else plain[0])
     assert len(seen) > 0
+
+
+NO_WEIGHTS = [((0, 2, 3, 4), (0, 2, 3, 4)), ((1, 2, 0, 4), (1, 2, 5, 4)), ((2, 0, 3, 4), (2, 0, 3, 4)), ((2, 2, 3, 4), (2, 2, 0, 4))]
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("shapes", NO_WEIGHTS)
+def test_empty_batches_and_texts(shapes: tuple[tuple[int, ...], tuple[int, ...]], own: bool) -> None:
+    class EmptyAttention(nn.Module):
+        def forward(self, q: Tensor, k: Tensor) -> Tensor:
+            return (q @ k.mT).softmax(-1) @ k if own else F.scaled_dot_product_attention(q, k, k)
+
+    q, k = (torch.randn(shape) for shape in shapes)
+    model = EmptyAttention()
+    plain = model(q, k)
+    for kernel in ("auto", "own"):
+        with watch(model, kernel=kernel) as seen:
+            assert torch.equal(model(q, k), plain)
+        assert (len(seen), seen.missed) == (0, ())
+
+    with change(model) as c:
+        c.layer(0).mute()
+        assert torch.equal(model(q, k), plain)
+        c.clear()

@@ -201,6 +201,181 @@ def test_attention_that_had_nothing_to_do_is_not_missed() -> None:
     assert (len(seen), seen.missed) == (1, ())
 
 
+def scores(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.mT / 4
+
+
+def topk_of_values(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    best, index = scores(q, k).topk(3, -1)
+    chosen = v.unsqueeze(1).expand(-1, q.shape[1], -1, -1).gather(2, index.unsqueeze(-1).expand(-1, -1, -1, v.shape[-1]))
+    return (best.softmax(-1).unsqueeze(-1) * chosen).sum(2)
+
+
+def with_a_sink(s: Tensor) -> Tensor:
+    return s.exp() / (1 + s.exp().sum(-1, keepdim=True))
+
+
+class Block(nn.Module):
+    """A model whose name does not say attention, as `attention(q, k, v)` computes it."""
+
+    def __init__(self, attention: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.project, self.attention = nn.Linear(16, 48), attention
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(*self.project(x).chunk(3, -1))
+
+
+def one_by_one(attention: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    return lambda q, k, v: torch.stack([attention(*item) for item in zip(q, k, v, strict=True)])
+
+
+# How the attention is computed, and the softmax whose weights it must show; None: other weights.
+FORMS: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
+    "matmul by keywords": (
+        lambda q, k, v: torch.matmul(input=torch.softmax(input=torch.matmul(input=q, other=k.mT) / 4, dim=-1), other=v),
+        scores,
+    ),
+    "bmm by keywords": (lambda q, k, v: torch.bmm(input=torch.bmm(input=q, mat2=k.mT).div(4).softmax(-1), mat2=v), scores),
+    "baddbmm by keywords": (
+        lambda q, k, v: torch.baddbmm(input=q.new_zeros(1), batch1=q, batch2=k.mT, beta=0, alpha=0.25).softmax(-1) @ v,
+        scores,
+    ),
+    "sum by keywords": (lambda q, k, v: torch.sum(input=scores(q, k).softmax(-1).unsqueeze(-1) * v.unsqueeze(1), dim=2), scores),
+    "linalg.matmul": (lambda q, k, v: torch.linalg.matmul(torch.linalg.matmul(q, k.mT).div(4).softmax(-1), v), scores),
+    "product summed by hand": (lambda q, k, v: ((q.unsqueeze(2) * k.unsqueeze(1)).sum(-1) / 4).softmax(-1) @ v, scores),
+    "additive": (
+        lambda q, k, v: (q.unsqueeze(2) + k.unsqueeze(1)).tanh().sum(-1).softmax(-1) @ v,
+        lambda q, k: (q.unsqueeze(2) + k.unsqueeze(1)).tanh().sum(-1),
+    ),
+    "Gaussian": (
+        lambda q, k, v: (-(q.unsqueeze(2) - k.unsqueeze(1)).square().sum(-1)).softmax(-1) @ v,
+        lambda q, k: -torch.cdist(q, k).square(),
+    ),
+    "distance": (lambda q, k, v: (-torch.cdist(q, k)).softmax(-1) @ v, lambda q, k: -torch.cdist(q, k)),
+    "cosine": (
+        lambda q, k, v: F.cosine_similarity(q.unsqueeze(2), k.unsqueeze(1), dim=-1).softmax(-1) @ v,
+        lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT,
+    ),
+}
+ONE_AT_A_TIME: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "einsum without an arrow": lambda q, k, v: torch.einsum("ij,jd", torch.einsum("id,jd", q, k).div(4).softmax(-1), v),
+    "tensordot": lambda q, k, v: torch.tensordot(torch.tensordot(q, k, dims=([1], [1])).div(4).softmax(-1), v, dims=1),
+    "inner": lambda q, k, v: torch.inner(q, k).div(4).softmax(-1) @ v,
+    "addmm": lambda q, k, v: torch.addmm(q.new_zeros(1), q, k.T, alpha=0.25).softmax(-1) @ v,
+}
+
+
+@pytest.mark.parametrize("form", [*FORMS, *ONE_AT_A_TIME])
+def test_forms_of_attention_in_modules_of_any_name(form: str) -> None:
+    attention, score = FORMS[form] if form in FORMS else (one_by_one(ONE_AT_A_TIME[form]), scores)
+    model, x = Block(attention), torch.randn(2, 7, 16)
+    plain = model(x)
+    q, k, _ = model.project(x).detach().chunk(3, -1)
+    with watch(model) as seen:
+        assert torch.equal(model(x), plain)
+    assert seen.missed == ()
+    expected = score(q, k).softmax(-1)
+    recorded = torch.cat([s.weights()[:, 0] for s in seen])
+    assert torch.allclose(recorded, expected, atol=1e-5)
+    assert all(s.proof.holds for s in seen)
+    with change(model) as c:
+        c.layer(0).mute()
+        assert float(model(x)[0].detach().abs().max()) == 0
+
+
+def test_one_query_as_a_vector() -> None:
+    model = Block(one_by_one(lambda q, k, v: torch.mv(k, q[-1]).div(4).softmax(0) @ v))
+    x = torch.randn(1, 7, 16)
+    q, k, _ = model.project(x).detach().chunk(3, -1)
+    with watch(model) as seen:
+        model(x)
+    assert (len(seen), seen.missed, seen[0].shape) == (1, (), (1, 1, 1, 7))
+    assert torch.allclose(seen[0].weights()[0, 0], (q[0, -1:] @ k[0].T / 4).softmax(-1), atol=1e-6)
+
+
+def test_weights_that_need_not_sum_to_one_in_modules_of_any_name() -> None:
+    x = torch.randn(2, 7, 16)
+    for weigh in (with_a_sink, lambda s: s.relu().square()):
+        model = Block(lambda q, k, v, weigh=weigh: weigh(scores(q, k)) @ v)
+        q, k, _ = model.project(x).detach().chunk(3, -1)
+        with watch(model) as seen:
+            model(x)
+        assert (len(seen), seen.missed) == (1, ())
+        assert torch.allclose(seen[0].weights()[:, 0], weigh(scores(q, k)), atol=1e-5)
+
+
+@torch.library.custom_op("regard_tests::fast_attn", mutates_args=())
+def fast_attn(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return scores(q, k).softmax(-1) @ v
+
+
+@torch.jit.script
+def scripted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.softmax(torch.matmul(q, k.transpose(-1, -2)), -1).matmul(v)
+
+
+UNSEEN: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], str]] = {
+    "normalised after the values": (
+        lambda q, k, v: (scores(q, k).exp() @ v) / scores(q, k).exp().sum(-1, keepdim=True),
+        "divide before",
+    ),
+    "keys chosen by topk": (topk_of_values, "topk"),
+    "three tensors at once": (
+        lambda q, k, v: torch.einsum("bij,bjd,d->bid", scores(q, k).softmax(-1), v, torch.ones(16)),
+        "third tensor",
+    ),
+    "added to something": (lambda q, k, v: torch.baddbmm(v, scores(q, k).softmax(-1), v), "third tensor"),
+    "an operator": (lambda q, k, v: torch.ops.regard_tests.fast_attn(q, k, v), "fast_attn"),
+    "a TorchScript function": (lambda q, k, v: scripted(q, k, v), "TorchScript"),
+}
+
+
+@pytest.mark.parametrize("form", UNSEEN)
+def test_what_cannot_be_seen_is_named(form: str) -> None:
+    attention, advice = UNSEEN[form]
+    model, x = Block(attention), torch.randn(2, 7, 16)
+    plain = model(x)
+    with watch(model) as seen:
+        assert torch.equal(model(x), plain)
+    assert (len(seen), len(seen.missed)) == (0, 1)
+    assert advice in seen.missed[0].advice
+
+
+def test_a_decoder_step_in_a_module_of_any_name() -> None:
+    """Additive attention of one decoder state over the annotations: a projection to one number, softmax along the tokens."""
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.combine, self.score = nn.Linear(16, 8), nn.Linear(8, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            e = self.score((self.combine(x) + self.combine(x[:, -1:])).tanh()).squeeze(-1)  # (B, S)
+            self.last = e.softmax(-1)
+            return torch.bmm(self.last.unsqueeze(1), x)
+
+    with watch(model := Decoder()) as seen:
+        model(torch.randn(2, 7, 16))
+    assert (len(seen), seen.missed, seen[0].shape) == (1, (), (2, 1, 1, 7))
+    assert torch.allclose(seen[0].weights()[:, 0, 0], model.last, atol=1e-6)
+
+
+NOT_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "experts": lambda q, k, v: torch.einsum("ble,bled->bld", q[..., :4].softmax(-1), torch.stack([k * i for i in range(4)], 2)),
+    "similarities": lambda q, k, v: (q[:, 0] @ k[:, 0].mT).log_softmax(-1),
+    "Gram matrix": lambda q, k, v: q.mT @ k,
+    "positions": lambda q, k, v: v * (torch.arange(7.0)[:, None] * torch.arange(16.0)[None]).cos(),
+}
+
+
+@pytest.mark.parametrize("form", NOT_ATTENTION)
+def test_no_false_alarms(form: str) -> None:
+    with watch(model := Block(NOT_ATTENTION[form])) as seen:
+        model(torch.randn(2, 7, 16))
+    assert (len(seen), seen.missed) == (0, ())
+
+
 class LinearAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.relu() @ (x.relu().mT @ x)

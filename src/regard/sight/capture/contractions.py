@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-PRODUCTS = {"matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "einsum", "baddbmm"}
+PRODUCTS = {
+    "matmul", "__matmul__", "__rmatmul__", "linalg_matmul", "bmm", "mm", "mv", "inner", "tensordot", "einsum", "baddbmm", "addmm",
+}  # fmt: skip
+ADDING = {"baddbmm", "addmm"}  # beta · first argument + alpha · product of the other two
 
 
 class Contraction(NamedTuple):
@@ -25,32 +28,60 @@ class Contraction(NamedTuple):
 
 
 def contraction(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Contraction | None:
-    """Return the contraction that a function of `PRODUCTS` computes; None for a vector, or an einsum of not exactly two tensors."""
+    """Return the contraction that a function of `PRODUCTS` computes; None for two vectors, or an einsum of not exactly two tensors."""
     if name == "einsum":
         return _einsum(args)
-    if name == "baddbmm":
-        args = (kwargs.get("batch1", args[1] if len(args) > 1 else None), kwargs.get("batch2", args[2] if len(args) > 2 else None))
-    left, right = args[:2] if len(args) > 1 else (args[0], next(iter(kwargs.values()), None))
+    if name in ADDING:
+        given = [*args[1:3], *(kwargs[key] for key in ("batch1", "mat1", "batch2", "mat2") if key in kwargs)]
+    else:
+        given = [*args[:2], *(kwargs[key] for key in ("other", "mat2", "vec", "b") if key in kwargs)]
+    left, right = given[:2] if len(given) > 1 else (None, None)
     left, right = (right, left) if name == "__rmatmul__" else (left, right)
-    if not (isinstance(left, Tensor) and isinstance(right, Tensor)) or left.dim() < 2 or right.dim() < 2:
+    if not (isinstance(left, Tensor) and isinstance(right, Tensor)) or not left.dim() or not right.dim() or left.dim() + right.dim() < 3:
         return None
+    if name == "tensordot":
+        return _tensordot(left, right, kwargs.get("dims", args[2] if len(args) > 2 else 2))
+    if name == "inner":
+        return _tensordot(left, right, ([left.dim() - 1], [right.dim() - 1]))
     lead = max(left.dim(), right.dim()) - 2
     names = tuple(range(lead))
-    left_lead, right_lead = names[lead + 2 - left.dim() :], names[lead + 2 - right.dim() :]
-    return Contraction(left, right, (*left_lead, "i", "k"), (*right_lead, "k", "j"), (*names, "i", "j"))
+    left_lead, right_lead = names[lead + 2 - max(left.dim(), 2) :], names[lead + 2 - max(right.dim(), 2) :]
+    rows, columns = ("i",) if left.dim() > 1 else (), ("j",) if right.dim() > 1 else ()
+    left_axes, right_axes = (*left_lead, *rows, "k") if rows else ("k",), (*right_lead, "k", *columns) if columns else ("k",)
+    return Contraction(left, right, left_axes, right_axes, (*names, *rows, *columns))
+
+
+def _tensordot(left: Tensor, right: Tensor, dims: Any) -> Contraction | None:
+    """torch.tensordot: sums over the listed axes, or over the last of one tensor and the first of the other."""
+    if isinstance(dims, int):
+        dims = (list(range(left.dim() - dims, left.dim())), list(range(dims)))
+    if not isinstance(dims, list | tuple) or len(dims) != 2 or not all(isinstance(side, list | tuple) for side in dims):
+        return None
+    own, theirs = ([axis % x.dim() for axis in side] for side, x in zip(dims, (left, right), strict=True))
+    left_axes = tuple(f"k{own.index(a)}" if a in own else f"i{a}" for a in range(left.dim()))
+    right_axes = tuple(f"k{theirs.index(a)}" if a in theirs else f"j{a}" for a in range(right.dim()))
+    return Contraction(left, right, left_axes, right_axes, tuple(a for a in (*left_axes, *right_axes) if a[0] != "k"))
+
+
+def einsum_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the tensors of a call of torch.einsum with an equation."""
+    return tuple(args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:])
 
 
 def _einsum(args: tuple[Any, ...]) -> Contraction | None:
     if not args or not isinstance(args[0], str):
         return None
-    operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+    operands = einsum_operands(args)
     equation = args[0].replace(" ", "")
-    if len(operands) != 2 or "->" not in equation or not all(isinstance(x, Tensor) for x in operands):
+    if len(operands) != 2 or not all(isinstance(x, Tensor) for x in operands):
         return None
-    inputs, out = equation.split("->")
+    inputs, arrow, out = equation.partition("->")
     parts = inputs.split(",")
     if len(parts) != 2:
         return None
+    if not arrow:  # then the result has the axes that occur once, in alphabetical order, after those of an ellipsis
+        letters = inputs.replace("...", "").replace(",", "")
+        out = ("..." if "..." in inputs else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     axes = [_letters(part, x.dim()) for part, x in zip(parts, operands, strict=True)]
     longest = max((tuple(a for a in part if isinstance(a, int)) for part in axes), key=len)
     out_axes = tuple(a for c in out.replace("...", "…") for a in (longest if c == "…" else (c,)))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode_temporarily
 
 from ...kernels.kernel import Result
 from .captured import CapturedAttention
@@ -32,6 +33,7 @@ class _ThreadState(threading.local):
         self.cross: bool | None = None  # whether nn.MultiheadAttention, if it runs, got other keys than queries
         self.trails = False  # whether a tensor of this forward pass may hold scores or weights, see `trails`
         self.positions: Positions | None = None  # while a sparse attention runs, see `sparse_positions`
+        self.mode: TorchFunctionMode | None = None  # the mode that sees every operation, see `torch_function_mode`
 
 
 thread = _ThreadState()
@@ -41,8 +43,11 @@ thread = _ThreadState()
 def handling() -> Iterator[None]:
     """Do not capture calls made inside: they are part of an attention that is captured already."""
     thread.handling += 1
+    # Recording an attention takes hundreds of small operations, and a mode that looks at each of them would cost as much as they do.
+    suspend = thread.mode is not None and _get_current_function_mode() is thread.mode
     try:
-        yield
+        with _pop_mode_temporarily() if suspend else nullcontext():
+            yield
     finally:
         thread.handling -= 1
 
@@ -90,6 +95,8 @@ def dispatch(captured: CapturedAttention) -> Result:
     if thread.observed is not None:
         captured.output_exists = True
     blocks = [(block, call) for block in thread.blocks if (call := block.number_call(captured.module)) is not None]
+    if 0 in captured.request.sizes:  # an empty batch, or no tokens: there are no weights to record or change
+        blocks = []
     with handling():
         for block, call in blocks:
             block.alter(captured, call)

@@ -16,6 +16,7 @@ from ..sighting import Missed
 from .captured import CapturedAttention
 from .interception import READABLE_CALLS, install, thread, uninstall
 from .sparse_positions import SPARSE_MODULES, Positions
+from .torch_calls import SCRIPT, script_has_attention
 from .trails import is_readable
 
 _Self = TypeVar("_Self", bound="ModelHooks")
@@ -24,7 +25,6 @@ _NO_WEIGHTS = (
     "it is named attention and no weights were found in it: it may be linear or recurrent attention, which has none; else make it call "
     f"{READABLE_CALLS}"
 )
-_SCRIPT = "it is TorchScript, whose operations cannot be seen; watch the model before torch.jit.script or torch.jit.trace"
 _NAMED_ATTENTION = re.compile(r"(attention|attn|deltanet|retention|timemix(ing)?)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
 _NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate|external|largekernel", re.IGNORECASE)
 _OTHER_THREAD = "it ran in another thread, which this block does not cover; open a block in that thread"
@@ -165,12 +165,9 @@ class ModelHooks:
         graph = getattr(module, "inlined_graph", None)
         if (name and f"TorchScript {around}" in self._missed) or graph is None:
             return
-        code = str(graph)
-        if "scaled_dot_product_attention" in code or (
-            "softmax" in code and any(f"aten::{f}(" in code for f in ("matmul", "bmm", "einsum"))
-        ):
+        if script_has_attention(graph):
             label = f"{name} ({type(module).__name__})" if name else type(module).__name__
-            self._missed[f"TorchScript {name}"] = Missed(label, (), _SCRIPT)
+            self._missed[f"TorchScript {name}"] = Missed(label, (), SCRIPT)
 
     @property
     def own_storages(self) -> set[int]:
@@ -241,8 +238,11 @@ def _function_mode() -> Iterator[None]:
     if len(thread.blocks) > 1:
         yield
         return
-    with AttentionMode():
-        yield
+    with AttentionMode() as thread.mode:
+        try:
+            yield
+        finally:
+            thread.mode = None
 
 
 def _without_compilation() -> Any:

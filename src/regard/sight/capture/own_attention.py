@@ -20,10 +20,11 @@ from ...kernels.kernel import Result
 from ...kernels.request import Request
 from ...masks import dense
 from .captured import CapturedAttention, Execution, GivenWeights, OwnWeights
-from .contractions import Arrangement, Contraction, arrange, contraction, weighted_sum
-from .interception import describing, dispatch, thread
+from .contractions import ADDING, Arrangement, Contraction, arrange, contraction, einsum_operands, weighted_sum
+from .interception import READABLE_CALLS, describing, dispatch, thread
+from .pairs import is_last, is_pair, multiplied
 from .recovery import recovered_request
-from .trails import UNREADABLE, Product, Trail, is_readable, set_trail, trail_of, weighted_factors
+from .trails import UNREADABLE, Product, Trail, is_activation, is_readable, set_trail, trail_of, weighted_factors
 
 if TYPE_CHECKING:
     from .model_hooks import ModelHooks
@@ -35,40 +36,74 @@ _NEVER = -900.0  # a score this far below the largest of its row has weight 0 in
 _LOWEST = -1e30  # a row whose largest score is as low has lost its scores to rounding, and all its weights are the same
 _ROUNDING = 1e-6  # below zero, of weights that a model made as a difference
 _SUM_ERROR = 1e-2  # of a row of weights that a model normalised itself, in half precision
+_JOINT = f"it multiplies weights and values together with a third tensor; multiply them alone, or make it call {READABLE_CALLS}"
+_CHOSEN = (
+    "it chooses keys with topk or sort and multiplies only their values, so that the positions of its weights are not known; mask the "
+    f"scores of the other keys instead, or make it call {READABLE_CALLS}"
+)
+_UNNORMALISED = (
+    "it multiplies exponentials and values and divides by their sum later, so that its weights never exist; divide before, or make it "
+    f"call {READABLE_CALLS}"
+)
 
 
 def product(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Tensor:
     """Handle a product: it may make scores, or be the product of weights and values; returns the result for the model."""
     factors = contraction(name, args, kwargs)
     if factors is None:
+        if name == "einsum":
+            _report_joint_product(args)
         return result
     for weights_left, factor in ((True, factors.left), (False, factors.right)):
         if (trail := trail_of(factor)) is not None:
-            replaced = _weights_times_values(factors, weights_left, trail, result)
+            replaced = _weights_times_values(factors, weights_left, trail, result, _JOINT if name in ADDING else None)
             if replaced is not None:
                 return replaced
             other = factors.right if weights_left else factors.left
             if result.numel() == factor.numel() and not is_activation(other):  # heads mixed by a matrix: talking heads, re-attention
                 set_trail(result, dataclasses.replace(trail, values_changed=True, function=name, product=None))
                 return result
+        elif is_pair(factor) and result.numel() < factor.numel():  # v · tanh(q + k)
+            thread.trails = True
+            set_trail(result, Trail(paired=True))
+            return result
     if is_activation(factors.left) and is_activation(factors.right):
         thread.trails = True
         made = Product(factors)
-        if name == "baddbmm":
-            made = Product(factors, kwargs.get("alpha", 1.0), ((kwargs.get("beta", 1.0), args[0]),))
-        set_trail(result, Trail(made))
+        if name in ADDING:
+            beta = kwargs.get("beta", 1.0)
+            made = Product(factors, kwargs.get("alpha", 1.0), ((beta, args[0]),) if beta else ())
+        set_trail(result, Trail(made, paired=True))
     return result
+
+
+def _report_joint_product(args: tuple[Any, ...]) -> None:
+    """Report an einsum of more than two tensors, one of which holds weights: what it computes beside their product is not known."""
+    for x in einsum_operands(args):
+        trail = trail_of(x)
+        if trail is not None and trail.scores is not None and len(einsum_operands(args)) > 2:
+            _report(tuple(x.shape), _JOINT)
 
 
 def softmax(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
     """Handle a softmax: its result may hold weights."""
-    if result.dim() < 2 or not result.is_floating_point():
+    if not result.dim() or not result.is_floating_point():
         return
     before = trail_of(args[0])
-    if before is None and not _named_attention():
+    if before is None and not (_named_attention() and result.dim() > 1):
         return
     thread.trails = True
-    set_trail(result, Trail(None if before is None else before.product, args[0]))
+    set_trail(result, Trail(None if before is None else before.product, args[0], chosen=before is not None and before.chosen))
+
+
+def projected(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
+    """Handle a projection to one number: along the tokens it may give the scores of a pooling, or of a decoder's step."""
+    weight = args[1] if len(args) > 1 else kwargs.get("weight")
+    if not isinstance(weight, Tensor) or weight.dim() != 2 or weight.shape[0] != 1 or result.dim() < 2 or result.shape[-2] < 2:
+        return
+    if not is_pair(args[0]) and not _named_other():
+        thread.trails = True
+        set_trail(result, Trail())
 
 
 def summed(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Tensor:
@@ -77,7 +112,11 @@ def summed(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Ten
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     if isinstance(dim, list | tuple) and len(dim) == 1:
         dim = dim[0]
-    if factors is None or not isinstance(dim, int):
+    if not isinstance(dim, int):
+        return result
+    if factors is None:
+        if (pair := multiplied(args[0])) is not None and (made := weighted_sum(*pair, dim)) is not None and is_last(dim, args[0]):
+            set_trail(result, Trail(Product(made), paired=True))
         return result
     trail, weights, values = factors
     keep = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
@@ -86,16 +125,6 @@ def summed(args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Ten
         return result
     replaced = _weights_times_values(made, True, trail, result.squeeze(dim) if keep else result)
     return result if replaced is None else replaced.unsqueeze(dim) if keep else replaced
-
-
-def is_activation(x: Tensor) -> bool:
-    """Return whether a tensor is neither a parameter or buffer of a watched model nor a view of one."""
-    if not x.is_floating_point() or isinstance(x, nn.Parameter):
-        return False
-    if not is_readable(x):
-        return True
-    address = x.untyped_storage().data_ptr()
-    return not any(address in block.own_storages for block in thread.blocks)
 
 
 def _block() -> ModelHooks | None:
@@ -109,8 +138,16 @@ def _running() -> list[nn.Module]:
 
 def _named_attention() -> bool:
     """Return whether the module that runs, or the one around it, is named like attention and not like a router or a gate."""
-    names = [type(module).__name__ for module in _running()[-2:]]
-    return any(_ATTENTION_NAME.search(name) for name in names) and not any(_OTHER_NAME.search(name) for name in names)
+    return any(_ATTENTION_NAME.search(name) for name in _running_names()) and not _named_other()
+
+
+def _named_other() -> bool:
+    """Return whether the module that runs, or the one around it, is named like a router or a gate."""
+    return any(_OTHER_NAME.search(name) for name in _running_names())
+
+
+def _running_names() -> list[str]:
+    return [type(module).__name__ for module in _running()[-2:]]
 
 
 def _number_of_heads(factors: Contraction) -> int | None:
@@ -126,22 +163,35 @@ def _number_of_heads(factors: Contraction) -> int | None:
     return lead // batch if batch and factors.left.dim() == 3 and lead % batch == 0 else None
 
 
-def _weights_times_values(factors: Contraction, weights_left: bool, trail: Trail, result: Tensor) -> Tensor | None:
-    """Capture a product of weights and values; None if it is none, else the result for the model."""
+def _weights_times_values(
+    factors: Contraction, weights_left: bool, trail: Trail, result: Tensor, problem: str | None = None
+) -> Tensor | None:
+    """Capture a product of weights and values; None if it is none, else the result for the model. problem: why it cannot be captured."""
     arrangement = arrange(factors, weights_left, _number_of_heads(factors))
     if arrangement is None or not is_activation(arrangement.values):
         return None
     if not is_readable(arrangement.weights, arrangement.values):
-        _report(arrangement, UNREADABLE)
+        _report(tuple(arrangement.weights.shape), UNREADABLE)
+        return result
+    if 0 in arrangement.shape:  # an empty batch, or no tokens: there are no weights
+        for block in thread.blocks:
+            block.number_call(None)
         return result
     p = arrangement.of_weights(arrangement.weights.detach())
     softmaxed = trail.scores is not None
     if not softmaxed and not is_normalised(p):
-        if _named_attention() and trail.function in _GATES:
-            return _capture(arrangement, p, None, trail, result)
-        return None
+        if trail.exponential and trail.paired and thread.positions is None:
+            if bool((p.sum(-1) <= 1 + _SUM_ERROR).all()):  # a softmax with a sink in its denominator
+                return _capture(arrangement, p, None, trail, result)
+            _report(tuple(p.shape), _UNNORMALISED)
+            return result
+        in_attention = _named_attention() or (trail.paired and weights_left and not _named_other())
+        return _capture(arrangement, p, None, trail, result) if in_attention and trail.function in _GATES else None
     if softmaxed and not (trail.picked or trail.dropout or trail.values_changed or is_normalised(p)):
         return None  # a softmax along another axis than the one that is summed
+    if problem is not None or trail.chosen:
+        _report(tuple(arrangement.weights.shape), problem or _CHOSEN)
+        return result
     if thread.positions is not None:
         return thread.positions.add(arrangement, arrangement.of_weights(arrangement.weights), result)
     with describing():
@@ -228,7 +278,7 @@ def _bias_request(bias: Tensor, visible: Tensor | None, value: Tensor, choice: A
     return Request(query, key, value, Softmax() if choice is None else choice, mask=mask, bias=bias, needs_lse=True)
 
 
-def _report(arrangement: Arrangement, advice: str) -> None:
+def _report(shape: tuple[int, ...], advice: str) -> None:
     for block in thread.blocks:
         if block.covers(None):
-            block.report_missed(tuple(arrangement.weights.shape), advice)
+            block.report_missed(shape, advice)

@@ -46,6 +46,8 @@ def _queries_and_keys(c: Contraction, arrangement: Arrangement) -> tuple[Tensor,
     B, h, L, S = arrangement.shape
     if c.left_axes[-2:] != ("i", "k"):
         return _from_einsum(c, (B, h, L, S))
+    if c.right.dim() < 2:
+        return None
     query, key = c.left, c.right.mT
     if query.shape[-2:] != (L, query.shape[-1]) or key.shape[-2] != S:
         return None

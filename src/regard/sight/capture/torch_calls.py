@@ -1,4 +1,4 @@
-"""Capture the attention of torch: F.scaled_dot_product_attention and nn.MultiheadAttention.
+"""Capture the attention of torch: F.scaled_dot_product_attention and nn.MultiheadAttention; report TorchScript functions.
 
 The functions of torch.nn.functional are replaced while a block is open; `torch_function_mode` captures calls by a directly
 imported name.
@@ -26,6 +26,8 @@ from .trails import UNREADABLE, is_readable
 
 torch_sdpa: Callable[..., Tensor] = F.scaled_dot_product_attention
 torch_multi_head: Callable[..., tuple[Tensor, Tensor | None]] = F.multi_head_attention_forward
+_script_call: Callable[..., Any] = torch._C.ScriptFunction.__call__
+SCRIPT = "it is TorchScript, whose operations cannot be seen; watch the model before torch.jit.script or torch.jit.trace"
 _MULTI_HEAD_SIGNATURE = inspect.signature(torch_multi_head)
 
 
@@ -33,7 +35,26 @@ def patches() -> list[Callable[[], None]]:
     return [
         replace_attribute(F, "scaled_dot_product_attention", captured_sdpa),
         replace_attribute(F, "multi_head_attention_forward", captured_multi_head),
+        replace_attribute(torch._C.ScriptFunction, "__call__", _reported_script),
     ]
+
+
+def script_has_attention(graph: Any) -> bool:
+    """Return whether the code of a TorchScript module or function calls attention, or products and a softmax."""
+    code = str(graph)
+    if "scaled_dot_product_attention" in code:
+        return True
+    return "softmax" in code and any(f"aten::{name}(" in code for name in ("matmul", "bmm", "einsum"))
+
+
+def _reported_script(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a TorchScript function, whose operations cannot be seen; reported if it has attention."""
+    if is_watched() and script_has_attention(function.inlined_graph):
+        for block in thread.blocks:
+            if block.covers(None):
+                shape = next((tuple(x.shape) for x in args if isinstance(x, Tensor)), ())
+                block.report_missed(shape, SCRIPT.replace("it is", f"it calls {function.name}, which is"))
+    return _script_call(function, *args, **kwargs)
 
 
 def captured_sdpa(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:

@@ -15,11 +15,13 @@ from torch.overrides import TorchFunctionMode
 
 from .contractions import PRODUCTS
 from .interception import READABLE_CALLS, is_watched, thread
-from .own_attention import product, softmax, summed
+from .own_attention import product, projected, softmax, summed
+from .pairs import COMBINING, DISTANCES, combine, distance, follow_pair
 from .torch_calls import captured_multi_head, captured_sdpa, torch_multi_head, torch_sdpa
 from .trails import follow
 
 _SOFTMAX = {"softmax", "_softmax"}
+_ROLES = {"sum": "sum", "linear": "linear", **dict.fromkeys(COMBINING, "combining"), **dict.fromkeys(DISTANCES, "distance")}
 _names: dict[Any, tuple[str, str]] = {}  # by function: its name, and what is done with it
 
 
@@ -37,6 +39,8 @@ class AttentionMode(TorchFunctionMode):
         if role == "multi-head":
             return captured_multi_head(*args, **kwargs)
         result = func(*args, **kwargs)
+        if kwargs and not args:
+            args, kwargs = _with_first_argument(kwargs)
         if role == "opaque":
             _report_opaque(func, args)
         elif role == "product":
@@ -44,13 +48,27 @@ class AttentionMode(TorchFunctionMode):
                 result = product(name, args, kwargs, result)
         elif role == "softmax":
             softmax(args, kwargs, result)
-        elif thread.trails:
-            if role == "sum":
-                result = summed(args, kwargs, result)
-            follow(name, func, args, kwargs, result)
+        else:
+            if role == "combining":
+                combine(name, args, result)
+            elif role == "linear":
+                projected(args, kwargs, result)
+            elif role == "distance":
+                distance(args, result)
+            if thread.trails:
+                if role == "sum":
+                    result = summed(args, kwargs, result)
+                follow(name, func, args, kwargs, result)
+                follow_pair(name, args, kwargs, result)
         if thread.positions is not None:
             thread.positions.follow(name, func, args, kwargs, result)
         return result
+
+
+def _with_first_argument(kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Pass the first argument of a call by position, as most callers do: torch.softmax(input=scores, dim=-1)."""
+    first = next((name for name in ("input", "self", "tensors", "a", "x1") if name in kwargs), None)
+    return ((), kwargs) if first is None else ((kwargs[first],), {name: x for name, x in kwargs.items() if name != first})
 
 
 def _classify(func: Any) -> tuple[str, str]:
@@ -68,10 +86,10 @@ def _classify(func: Any) -> tuple[str, str]:
         role = "product"
     elif name in _SOFTMAX:
         role = "softmax"
-    elif name == "sum":
-        role = "sum"
+    elif name in _ROLES:
+        role = _ROLES[name]
     else:
-        role = "opaque" if "attention" in lowercase or "flash_attn" in lowercase else "other"
+        role = "opaque" if "attention" in lowercase or "attn" in lowercase else "other"
     _names[func] = (name, role)
     return name, role
 

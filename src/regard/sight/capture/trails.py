@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .contractions import Contraction
+from .interception import thread
 
 _ATTRIBUTE = "_regard_trail"
 _WEIGHTED = "_regard_weighted"
@@ -29,11 +30,13 @@ PICKS = {
     "tensor_split", "split_with_sizes", "cat", "concat", "concatenate", "stack", "pad", "roll", "flip", "repeat", "tile", "hstack",
     "vstack", "repeat_interleave", "masked_select", "take_along_dim", "index",
 }  # fmt: skip
-_TIMES = {"mul", "multiply", "__mul__", "__rmul__", "mul_", "__imul__"}
+TIMES = {"mul", "multiply", "__mul__", "__rmul__", "mul_", "__imul__"}
 _OVER = {"div", "true_divide", "__truediv__", "div_", "__itruediv__", "divide"}
-_PLUS = {"add", "__add__", "__radd__", "add_", "__iadd__"}
-_MINUS = {"sub", "__sub__", "sub_", "__isub__", "subtract"}
+PLUS = {"add", "__add__", "__radd__", "add_", "__iadd__"}
+MINUS = {"sub", "__sub__", "sub_", "__isub__", "subtract", "__rsub__", "rsub"}
 _HIDING = {"masked_fill", "masked_fill_", "where", "max", "maximum", "clamp", "clamp_min"}  # as a mask is applied to scores
+_CHOOSING = {"topk", "sort"}  # the positions of what they return are in its indices
+_EXPONENTIAL = {"exp", "exp_", "exp2", "exp2_", "expm1"}
 _DROPOUT = {"dropout", "dropout_", "native_dropout", "alpha_dropout", "feature_dropout"}
 _NORMS = {"layer_norm", "rms_norm"}
 _CREATES = {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones", "new_full"}
@@ -54,14 +57,14 @@ class Product:
             return self
         other = args[1 - place] if len(args) > 1 and place < 2 else None
         single = isinstance(other, int | float) or (isinstance(other, Tensor) and other.dim() == 0)
-        if name in _TIMES and single:
+        if name in TIMES and single:
             return self.times(float(other))  # type: ignore[arg-type]
         if name in _OVER and single and place == 0:
             return self.times(1 / float(other))  # type: ignore[arg-type]
         if isinstance(other, Tensor) and trail_of(other) is None and not kwargs:
-            if name in _PLUS:
+            if name in PLUS:
                 return replace(self, added=(*self.added, (1.0, other)))
-            if name in _MINUS and place == 0:
+            if name in MINUS and place == 0:
                 return replace(self, added=(*self.added, (-1.0, other)))
         return None
 
@@ -79,6 +82,9 @@ class Trail:
     values_changed: bool = False  # an operation after the softmax changed the weights
     picked: bool = False  # it holds a part of the weights, or several of them
     dropout: bool = False
+    paired: bool = False  # the scores are those of queries with keys, both activations
+    exponential: bool = False  # exp was applied to them
+    chosen: bool = False  # only some keys of each query are left, and in another order (topk)
     function: str = ""  # the last function that changed the values
 
     def moved_scores(self) -> Tensor | None:
@@ -113,7 +119,9 @@ def follow(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     place, trail = _first_trail(args)
     if trail is None or name in _ENDS or name in _CREATES or (name in _NORMS and trail.scores is None):
         return
-    if isinstance(result, Tensor):
+    if name in _CHOOSING and isinstance(result, tuple):
+        set_trail(result[0], replace(trail, chosen=True, picked=True, product=None))
+    elif isinstance(result, Tensor):
         _inherit(trail, name, func, args, kwargs, place, result)
     elif isinstance(result, list | tuple):
         for part in result:
@@ -143,7 +151,7 @@ def _inherit(trail: Trail, name: str, func: Any, args: tuple[Any, ...], kwargs: 
     if not result.is_floating_point():
         return
     if isinstance(source, Tensor) and name not in PICKS and name not in MOVES and result.numel() != source.numel():
-        if name in _TIMES and result.numel() > source.numel() and trail.scores is not None:
+        if name in TIMES and result.numel() > source.numel() and trail.scores is not None:
             other = next((x for i, x in enumerate(args[:2]) if i != place), None)
             if isinstance(other, Tensor):
                 setattr(result, _WEIGHTED, (trail, source, other))
@@ -163,7 +171,9 @@ def _next(trail: Trail, name: str, func: Any, args: tuple[Any, ...], kwargs: dic
     if name in PICKS:
         return replace(trail, picked=True, product=None)
     product = None if trail.product is None or place is None else trail.product.after(name, args, kwargs, place)
-    return replace(trail, values_changed=True, function=name, product=product if trail.scores is None else trail.product)
+    exponential = trail.exponential or name in _EXPONENTIAL
+    product = product if trail.scores is None else trail.product
+    return replace(trail, values_changed=True, function=name, product=product, exponential=exponential)
 
 
 def _move(func: Any, others: tuple[Any, ...], kwargs: dict[str, Any], place: int, x: Tensor) -> Tensor:
@@ -184,6 +194,16 @@ def _is_training(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
     training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
     return bool(training) and isinstance(rate, int | float) and rate > 0
+
+
+def is_activation(x: Tensor) -> bool:
+    """Return whether a tensor is neither a parameter or buffer of a watched model nor a view of one."""
+    if not x.is_floating_point() or isinstance(x, nn.Parameter):
+        return False
+    if not is_readable(x):
+        return True
+    address = x.untyped_storage().data_ptr()
+    return not any(address in block.own_storages for block in thread.blocks)
 
 
 UNREADABLE = "its tensors have no numbers to read (meta device, fake or nested tensors, vmap, torch.func); run it on plain tensors"
