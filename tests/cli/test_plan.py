@@ -76,7 +76,7 @@ def test_measure_prints_prediction_measurement_and_ratio() -> None:
     data = json.loads(_run("measure", "--json", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout)
     points = [point for curve in (*data["times"], *data["bytes"]) for point in curve["points"]]
     assert all({"tokens", "measured", "predicted", "ratio"} <= point.keys() for point in points)
-    assert data["formulas"]["they are equal at N"] == "2 · d_model = 2 · 32 = 64"
+    assert data["formulas"]["crossover at N"] == "2 · d_model = 2 · 32 = 64"
     output = _run("measure", "--seconds", "1", "--sizes", "64,128,256", "--heads", "2", "--head-dim", "16").stdout
     for word in ("predicted", "measured", "ratio", "recurrence", "O(N·d²)"):
         assert word in output

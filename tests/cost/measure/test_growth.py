@@ -10,9 +10,9 @@ def test_the_laws_with_numbers_put_in() -> None:
     law = formulas(4096, 8, 64)
     assert str(law["projections"]) == "8 · N · d_model · d_model = 8 · 4,096 · 512 · 512 = 8,589,934,592"
     assert str(law["scores and values"]) == "4 · N · N · d_model = 4 · 4,096 · 4,096 · 512 = 34,359,738,368"
-    assert law["they are equal at N"].value == 1024
-    assert law["naive memory, numbers"].value == 8 * 4096**2
-    assert law["ours, numbers"].value == 4 * 4096 * 512 + 4096 * 8
+    assert law["crossover at N"].value == 1024
+    assert law["dense attention, elements stored"].value == 8 * 4096**2
+    assert law["streamed attention, elements stored"].value == 4 * 4096 * 512 + 4096 * 8
 
 
 @pytest.mark.parametrize(("heads", "head_dim"), [(1, 16), (8, 64), (96, 128)])
@@ -43,7 +43,7 @@ def test_memory_that_takes_too_long_is_left_out() -> None:
 
 def test_a_real_measurement() -> None:
     growth = measure(sizes=(512, 1024, 2048), heads=2, head_dim=16, budget=1.0)
-    assert [c.name for c in growth.times] == ["projections", "dense attention", "our attention"]
+    assert [c.name for c in growth.times] == ["projections", "dense attention", "regard.attend"]
     assert all(point.measured > 0 for c in growth.times for point in c.points)
     assert growth.crossing["FLOPs of projections"] == growth.crossing["FLOPs of scores and values"]
     assert growth.crossing["tokens"] == 64

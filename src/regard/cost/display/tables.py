@@ -218,7 +218,7 @@ def show_growth(growth: Growth, console: Console) -> None:
     m = growth.machine
     console.print(
         f"peak {short(m.flops, 'FLOP/s')} and {short(m.bandwidth, 'B/s')} on {m.threads} threads, float32; "
-        f"{growth.heads} heads of {growth.head_dim}; our attention runs on the {growth.kernel} kernel",
+        f"{growth.heads} heads of {growth.head_dim}; regard.attend runs on the {growth.kernel} kernel",
         soft_wrap=True,
     )
     console.print("[bold]formulas for one layer and one sequence[/]")

@@ -88,9 +88,9 @@ def formulas(tokens: int, heads: int, head_dim: int) -> dict[str, Quantity]:
     return {
         "projections": 8 * n * d * d,
         "scores and values": 4 * n * n * d,
-        "they are equal at N": 2 * d,
-        "naive memory, numbers": h * n * n,
-        "ours, numbers": 4 * n * d + n * h,
+        "crossover at N": 2 * d,
+        "dense attention, elements stored": h * n * n,
+        "streamed attention, elements stored": 4 * n * d + n * h,
     }
 
 
@@ -196,7 +196,7 @@ def _time_curves(sizes: Sequence[int], heads: int, head_dim: int, machine: Machi
     return (
         time_curve("projections", "O(N·d²)", sizes, measured["projections"], 1, lambda n: 8 * n * d * d / peak),
         time_curve("dense attention", "O(N²·d)", sizes, measured["dense"], 2, lambda n: 4 * n * n * d / peak),
-        time_curve("our attention", causal_law, sizes, measured["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
+        time_curve("regard.attend", causal_law, sizes, measured["ours"], 2, lambda n: 2 * n * (n + 1) * d / peak),
     )
 
 
@@ -239,7 +239,7 @@ def _memory_curves(sizes: Sequence[int], heads: int, head_dim: int, *, timeout: 
     curves = []
     kinds: tuple[tuple[Literal["dense", "streamed"], str, str], ...] = (
         ("dense", "dense attention", "O(h·N²)"),
-        ("streamed", "our attention, streamed", "O(N·d) and a few tiles"),
+        ("streamed", "regard.attend, streamed", "O(N·d) and a few tiles"),
     )
     for kernel, name, law in kinds:
         measured = [(call, float(peak)) for call, peak in peaks.items() if call.kernel == kernel]

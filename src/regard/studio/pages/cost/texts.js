@@ -46,15 +46,15 @@ const PIECES = {
 const CURVES = {
   projections: "投影",
   "dense attention": "稠密注意力",
-  "our attention": "本库的注意力",
-  "our attention, streamed": "本库的流式注意力",
+  "regard.attend": "本库的注意力",
+  "regard.attend, streamed": "本库的流式注意力",
 };
 const LAWS = {
   projections: "投影",
   "scores and values": "打分与加权和",
-  "they are equal at N": "两者相等时的 N",
-  "naive memory, numbers": "朴素做法的存储（个数）",
-  "ours, numbers": "本库的存储（个数）",
+  "crossover at N": "两者相等时的 N",
+  "dense attention, elements stored": "稠密注意力存储的元素个数",
+  "streamed attention, elements stored": "流式注意力存储的元素个数",
 };
 // The symbols of the formulas, in Chinese; those written as in a formula (d_model, N) stay.
 const SYMBOLS = {
@@ -207,7 +207,7 @@ export const ZH = {
   machine: "这台机器",
   measure: "测量这台机器",
   measureAgain: "再测一次",
-  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch " + "的全部线程。同时运行的其他程序会使结果变慢。",
+  measureAbout: "在这台机器上测量几种长度下注意力所用的时间：大约 30 秒，使用 torch 的全部线程。同时运行的其他程序会使结果变慢。",
   measured: "实测",
   predicted: "预测",
   timeTitle: "时间随 N 的变化",
