@@ -45,8 +45,8 @@ def test_a_truncated_changed_or_missing_file_is_noticed(folder, harm, message):
 
 
 def test_a_card_of_a_later_version_may_say_more_but_not_less(folder):
-    given = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    (folder / "card.json").write_text(json.dumps({**given, "mood": "calm"}), encoding="utf-8")
+    fields = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    (folder / "card.json").write_text(json.dumps({**fields, "mood": "calm"}), encoding="utf-8")
     assert Card.read(folder).name == "m"
     for text in ("{", "[1]", json.dumps({"name": "m"})):
         (folder / "card.json").write_text(text, encoding="utf-8")
@@ -64,6 +64,27 @@ def test_the_page_tells_scores_by_length(folder):
     assert "| Languages | zh → en |" in page
     assert card.headline() == "BLEU 28.1 (held out)"
     assert card.bleu() == 28.126
+
+
+def test_the_page_explains_the_names_of_an_evaluation():
+    result = {
+        "questions": 10,
+        "loss": 1.5,
+        "picked_1": 60.0,
+        "picked_2": 75.25,
+        "picked_5": 90.0,
+        "bm25_1": 50.0,
+        "bm25_2": 61.0,
+        "bm25_5": 72.0,
+    }
+    page = markdown(Card("a", "article", "A.", {}, scores={"set": result}))
+    assert "| loss | 1.5 | mean −ln of the attention weight of the sentences with the answer |" in page
+    assert "| this model | 60.0 | 75.2 | 90.0 |" in page
+    assert "| BM25 | 50.0 | 61.0 | 72.0 |" in page
+    assert "picked_1" not in page
+    page = markdown(Card("l", "lm", "L.", {}, scores={"set": {"tokens": 7, "loss": 1.5, "unheard_of": 2.0}}))
+    assert "| loss | 1.5 | mean −ln p of a token, in nats |" in page
+    assert "| unheard_of | 2 |  |" in page
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,40 @@ from ..files import read_json
 
 FILE = "card.json"
 PAGE = "MODEL.md"
+# What the names in an evaluation mean, by task; the names are those of `regard evaluate --json`.
+_LANGUAGE_MODEL = {
+    "loss": "mean −ln p of a token, in nats",
+    "perplexity": "exp(loss)",
+    "bits_per_character": "mean −log₂ p of a character; comparable between vocabularies",
+}
+_MEANINGS = {
+    "translation": {"beam": "width of the beam search", "exact": "% of translations equal to the reference"},
+    "lm": _LANGUAGE_MODEL,
+    "mlm": {**_LANGUAGE_MODEL, "lines": "test lines", "tokens": "masked tokens", "accuracy": "% of the masked tokens predicted right"},
+    "reader": {
+        "loss": "mean −ln p of the right answer, in nats",
+        "answers": "share of questions answered right",
+        "picked": "share of questions where exactly the supporting sentences were picked",
+        "saved": "share of words that were not read",
+    },
+    "article": {
+        "sentences": "sentences in an article, mean",
+        "loss": "mean −ln of the attention weight of the sentences with the answer",
+        "f1_2": "F1 of the answer read from two picked sentences, in %",
+        "f1_5": "… from five",
+        "f1_all": "… from the whole article",
+        "f1_sentence": "F1 of the first picked sentence as the answer",
+    },
+}
+_PICKERS = {
+    "picked": "this model",
+    "bm25": "BM25",
+    "tfidf_article": "TF-IDF, frequencies of the article",
+    "tfidf": "TF-IDF, frequencies of all articles",
+    "first": "the first sentences",
+    "chance": "chance",
+}
+_PICKS = (1, 2, 5)
 
 
 @dataclass(frozen=True)
@@ -177,20 +212,32 @@ def markdown(card: Card) -> str:
     if card.scores:
         lines += ["", "## Scores", "", "Of the weights as they are shipped, in half precision.", ""]
         for label, result in card.scores.items():
-            lines += _scores(label, result)
+            lines += _scores(card.task, label, result)
     if card.limits:
         lines += ["", "## Limits", "", *(f"- {limit}" for limit in card.limits)]
     lines += ["", "## Files", "", "| file | sha256 |", "|---|---|", *(f"| {name} | `{digest}` |" for name, digest in card.files.items())]
     return "\n".join(lines) + "\n"
 
 
-def _scores(label: str, result: dict[str, Any]) -> list[str]:
-    """Return an evaluation as a table, and for translations a second one by source length."""
+def _scores(task: str, label: str, result: dict[str, Any]) -> list[str]:
+    """Return an evaluation as a table; for article readers a second one by picks, for translations one by source length."""
+    meanings = _MEANINGS.get(task, {})
+    picks = {f"{key}_{k}" for key in _PICKERS for k in _PICKS} if task == "article" else set()
     rows = [(score["name"], f"{score['value']:.2f}", score["signature"]) for score in result.get("scores", ())]
     for name, value in result.items():
-        if isinstance(value, int | float):
-            rows.append((name, f"{value:.4g}" if isinstance(value, float) else f"{value:,}", ""))
+        if isinstance(value, int | float) and name not in picks:
+            rows.append((name, f"{value:.4g}" if isinstance(value, float) else f"{value:,}", meanings.get(name, "")))
     lines = [f"**{label}**", "", "| | | |", "|---|---|---|", *(f"| {name} | {value} | {_cell(note)} |" for name, value, note in rows), ""]
+    if picks & result.keys():
+        lines += [
+            "% of questions whose answer is in the first 1, 2 or 5 sentences picked:",
+            "",
+            "| picked by | 1 | 2 | 5 |",
+            "|---|---|---|---|",
+        ]
+        for key, name in _PICKERS.items():
+            lines.append(f"| {name} | " + " | ".join(f"{result.get(f'{key}_{k}', math.nan):.1f}" for k in _PICKS) + " |")
+        lines.append("")
     if result.get("by_length"):
         lines += ["| source tokens | sentences | BLEU (lowercase) | exact |", "|---|---|---|---|"]
         lines += [f"| {r['least']}–{r['most']} | {r['sentences']} | {r['bleu']:.1f} | {r['exact']:.1f} % |" for r in result["by_length"]]
