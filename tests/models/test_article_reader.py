@@ -17,6 +17,32 @@ def test_heads_are_averaged_and_padding_has_no_weight():
     assert torch.allclose(weights[1, :3], alone[0], atol=1e-6)
 
 
+def test_scores_are_the_products_of_queries_and_keys():
+    torch.manual_seed(0)
+    picker = Picker(features=6, hidden=4, heads=3).eval()
+    torch.nn.init.normal_(picker.query)
+    features = torch.randn(2, 5, 6)
+    products = (picker.keys(features) * picker.query).sum(-1)
+    assert torch.allclose(picker.head_scores(features), products, atol=1e-5)
+
+
+def test_dropout_leaves_out_a_feature_for_a_whole_batch():
+    torch.manual_seed(0)
+    picker = Picker(features=1, hidden=2, heads=1, dropout=0.9)
+    torch.nn.init.ones_(picker.query[..., 2:])
+    torch.nn.init.zeros_(picker.query[..., :2])
+    scores = torch.stack([picker.head_scores(torch.ones(3, 4, 1)) for _ in range(60)])
+    assert (scores == scores[:, :1, :, :1]).all()
+    assert sorted({round(value, 3) for value in scores.flatten().tolist()}) == [0, round(1 / 0.55, 3)]
+
+
+def test_squares_by_hand():
+    picker = Picker(features=1, hidden=1, heads=2)
+    torch.nn.init.constant_(picker.hidden, 2.0)
+    torch.nn.init.constant_(picker.query, 3.0)
+    assert picker.squares().item() == 2**2 + 2 * 3**2
+
+
 def test_samples_are_different_sentences_with_their_probabilities():
     scores = torch.tensor([[[1.0, 0.0, -1.0, 9.0]]])  # the last is padding
     right = torch.tensor([[False, True, False, False]])
@@ -36,6 +62,18 @@ def test_reinforce_loss_by_hand():
     log_prob = torch.tensor([-1.0, -2.0]).view(1, 1, 2, 1)
     found = torch.tensor([1.0, 0.0]).view(1, 1, 2, 1)
     assert reinforce_loss(Picked(found, log_prob)).item() == pytest.approx(-((0.4 * -1.0) + (-0.4 * -2.0)) / 2)
+
+
+def test_more_than_five_picks_earn_in_proportion_to_one_over_their_number():
+    """Six picks, the answer with the sixth or the fifth: until then the returns differ by 1/5 out of 1 + 1/2 + … + 1/6 = 2.45."""
+    found = torch.zeros(1, 1, 2, 6)
+    found[..., 5] = 1
+    found[0, 0, 1, 4] = 1
+    log_prob = torch.zeros(1, 1, 2, 6, requires_grad=True)
+    reinforce_loss(Picked(found, log_prob)).backward()
+    advantage = 1 / 5 / 2.45
+    expected = torch.tensor([[1.0] * 5 + [0.0], [-1.0] * 5 + [0.0]]) * advantage / 2
+    assert torch.allclose(log_prob.grad.view(2, 6), expected, atol=1e-6)
 
 
 def test_a_picker_learns_by_reward_alone():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from regard.text.passages import passages
-from regard.text.skimming import FEATURES, SkimmedArticle, skim
-from regard.text.units import BUCKETS, UnitTable, stem
+from regard.text.skimming import SkimmedArticle, skim
+from regard.text.units import BUCKETS, FEATURES, UnitTable, stem
 
 ENGLISH = "The village lies by the sea. The lighthouse was built by Anna Berg in 1890. The harbour is new. Ships pass the lighthouse."
 CHINESE = "村庄在海边。灯塔由安娜于1890年建造。港口是新的。船经过灯塔。"

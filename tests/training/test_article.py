@@ -121,6 +121,50 @@ def test_other_objectives_train(run):
         train("article", run.parent / "wrong.toml")
 
 
+def picker_only(run, name: str, settings: str, first: str = "") -> ArticleReader:
+    """Train a picker for a few steps in a run of its own."""
+    text = (
+        CONFIG.format(steps=3).replace('out = "run"', f'out = "{name}"\n{first}').replace("[model]", f"[model]\nspans = false\n{settings}")
+    )
+    (run.parent / f"{name}.toml").write_text(text)
+    return ArticleReader.open(train("article", run.parent / f"{name}.toml")[1])
+
+
+def test_a_new_picker_beside_the_span_reader_of_another_run(run):
+    old, new = ArticleReader.open(run), picker_only(run, "again", "", first='start = "run"')
+    assert new.table.counts == old.table.counts
+    for name, weight in old.model.reader.state_dict().items():
+        assert torch.equal(new.model.reader.state_dict()[name], weight), name
+    assert torch.equal(new.model.prior, old.model.prior)
+    assert not torch.equal(new.model.picker.query, old.model.picker.query)
+    (run.parent / "wide.toml").write_text(
+        (run.parent / "again.toml").read_text().replace('"again"', '"wide"').replace("width = 16", "width = 8")
+    )
+    with pytest.raises(ValueError, match="to the same sizes"):
+        train("article", run.parent / "wide.toml")
+
+
+def test_a_penalty_makes_the_picker_s_weights_smaller(run):
+    without, large = (picker_only(run, f"penalty-{value}", f"penalty = {value}") for value in (0.0, 10.0))
+    assert large.model.picker.squares() < without.model.picker.squares()
+    (run.parent / "wrong.toml").write_text(CONFIG.format(steps=1).replace("[model]", "[model]\npenalty = -1.0"))
+    with pytest.raises(ConfigError, match="penalty is -1"):
+        train("article", run.parent / "wrong.toml")
+
+
+def test_a_run_with_the_table_of_an_earlier_version_goes_on_and_opens(run):
+    """Tables of units without a number of features are for the first 190 of them."""
+    folder = run.parent / "earlier"
+    folder.mkdir()
+    table = json.loads((run / "units.vocabulary.json").read_text())
+    del table["features"]
+    (folder / "units.vocabulary.json").write_text(json.dumps(table))
+    reader = picker_only(run, "earlier", "")
+    assert reader.model.picker.mean.shape == (190,)
+    item = Asked.all_of(read_questions(run.parent / "test.json"), reader.table)[0]
+    assert len(reader.read(item.article, item.question.text).picks) == 2
+
+
 def test_baselines_by_hand():
     sentences = [["a", "b"], ["a", "a", "c"], ["d"]]
     scores = bm25(["c"], sentences)

@@ -114,18 +114,34 @@ class Picker(nn.Module):
         self.mean.copy_(flat.mean(0))
         self.deviation.copy_(flat.std(0).clamp(min=0.05))
 
+    def _normalised(self, features: Tensor) -> Tensor:
+        return ((features - self.mean) / self.deviation).clamp(-4, 4)
+
+    def _hidden(self, x: Tensor, kept: Tensor | float = 1.0) -> Tensor:
+        """Return the hidden layers of the heads for normalised features: (B, S, F) → (B, S, h, hidden)."""
+        weights = (self.hidden * kept).transpose(0, 1).flatten(1)  # (F, h · hidden)
+        return F.gelu((x @ weights).unflatten(-1, (len(self.hidden), -1)) + self.offset.squeeze(1))
+
     def keys(self, features: Tensor) -> Tensor:
-        """Return the key of each sentence for each head: features (B, S, F) → (B, h, S, hidden + F)."""
-        x = ((features - self.mean) / self.deviation).clamp(-4, 4).unsqueeze(1)  # (B, 1, S, F)
-        x = x.expand(-1, len(self.hidden), -1, -1)
-        if self.training:  # one feature is left out for a whole batch, so that a head cannot rely on it
-            x = x * F.dropout(torch.ones(len(self.hidden), 1, features.shape[-1], device=x.device), self.dropout / 2)
-        hidden = F.dropout(F.gelu(x @ self.hidden + self.offset), self.dropout, self.training)
-        return torch.cat([hidden, x], -1)
+        """Return the key of each sentence for each head, without dropout: features (B, S, F) → (B, h, S, hidden + F)."""
+        x = self._normalised(features)
+        hidden = self._hidden(x).transpose(1, 2)
+        return torch.cat([hidden, x.unsqueeze(1).expand(-1, hidden.shape[1], -1, -1)], -1)
 
     def head_scores(self, features: Tensor) -> Tensor:
-        """Return the scores of sentences by each head: (B, S, F) → (B, h, S)."""
-        return (self.keys(features) @ self.query.transpose(-1, -2)).squeeze(-1)
+        """Return the scores of sentences by each head: (B, S, F) → (B, h, S); in training with dropout."""
+        x, hidden_size = self._normalised(features), self.hidden.shape[-1]
+        kept = torch.ones(len(self.hidden), features.shape[-1], 1, device=x.device)
+        # A feature is left out for a whole batch, so that a head cannot rely on it; leaving out its weights is the same and cheaper.
+        kept = F.dropout(kept, self.dropout / 2, self.training)
+        hidden = F.dropout(self._hidden(x, kept), self.dropout, self.training)
+        query = self.query.squeeze(1)  # (h, hidden + F)
+        scores = (hidden * query[:, :hidden_size]).sum(-1) + x @ (query[:, hidden_size:] * kept.squeeze(-1)).T
+        return scores.transpose(1, 2)
+
+    def squares(self) -> Tensor:
+        """Return the sum of the squares of the weights, a mean over the heads."""
+        return (self.hidden.square().sum() + self.query.square().sum()) / len(self.hidden)
 
     def scores(self, features: Tensor) -> Tensor:
         """Return the scores of sentences, averaged over the heads: (B, S, F) → (B, S)."""
@@ -161,11 +177,14 @@ _DOT, _SCALED = Dot(), ScaledDot()
 def reinforce_loss(picked: Picked) -> Tensor:
     """Return the REINFORCE loss of sampled picks, a mean over questions, samples and heads.
 
-    After every pick the reward is 1 if the answer is in what was picked so far, so that finding it early earns more. The baseline is the
-    mean reward of the question's other samples.
+    After every pick there is a reward if the answer is in what was picked so far, so that finding it early earns more: with at most five
+    picks in fixed shares, with more in proportion to 1, 1/2, 1/3 … The baseline is the mean reward of the question's other samples.
     """
     T, K = picked.found.shape[-1], picked.found.shape[-2]
-    share = picked.found.new_tensor([0.4, 0.25, 0.15, 0.1, 0.1])[:T] if T <= 5 else picked.found.new_full((T,), 1 / T)
+    share = picked.found.new_tensor([0.4, 0.25, 0.15, 0.1, 0.1])[:T]
+    if T > 5:
+        share = 1 / torch.arange(1, T + 1, dtype=share.dtype, device=share.device)
+        share = share / share.sum()
     returns = (picked.found * share).flip(-1).cumsum(-1).flip(-1)  # what is earned from this pick on
     others = (returns.sum(-2, keepdim=True) - returns) / max(K - 1, 1)
     return T * reinforce(picked.log_prob, returns, others)
@@ -259,6 +278,16 @@ class ArticleReaderModel(nn.Module):
         self.picker = Picker(config.features, config.hidden, config.heads)
         self.reader = SpanReader(config)
         self.prior = nn.Parameter(torch.tensor(1.0))
+
+    def take_span_reader(self, other: ArticleReaderModel) -> None:
+        """Copy the span reader of another model of the same sizes."""
+        ours, theirs = ((c.units, c.width, c.state, c.layers) for c in (self.config, other.config))
+        if ours != theirs:
+            raise ValueError(
+                f"the span reader has units, width, state and layers {theirs}, this model {ours}; set [model] to the same sizes"
+            )
+        self.reader.load_state_dict(other.reader.state_dict())
+        self.prior.data.copy_(other.prior.data)
 
     def forward(self, inputs: ArticleInputs, picks: int = 2) -> Tensor:
         """Pick sentences and read them: scores of start and end (2, picks, W) of the picked sentences, the best first."""

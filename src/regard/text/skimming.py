@@ -1,8 +1,9 @@
 """Skim an article for a question: numbers that say how each sentence matches it, cheap enough to compute for every sentence.
 
-Each sentence is compared with the question by its units (`regard.text.units`) and by their stems: how much of the question it contains
-(weighted by rarity, in the article and in the language), in the same order, close together, and how its neighbours and paragraph do; then
-numbers, names and the kind of question; then the sentence's own length and place.
+Each sentence is compared with the question by its units (`regard.text.units`), by their stems, and by their stems and variants (other
+spellings, abbreviations; `regard.text.variants`): how much of the question it contains (weighted by rarity, in the article and in the
+language), in the same order, close together, and how its neighbours and paragraph do. Further features are numbers, names and the kind of
+question, and the sentence's own length and place.
 
 Axes: n sentences, N units of the article, K different units of the question.
 """
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from .articles import Sentence, split_article
 from .units import UNIT, UnitTable, stem
+from .variants import abbreviations, by_beginning, variants
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -85,9 +87,6 @@ def _bits(unit: str, normal: str) -> int:
     return bits | (first.isdigit() and len(unit) == 4 and "1500" <= unit < "2100") << (_FIRST_SIGN + _YEAR)
 
 
-FEATURES = 190
-
-
 class SkimmedArticle:
     """An article cut into sentences and units, ready to be compared with questions.
 
@@ -111,6 +110,18 @@ class SkimmedArticle:
     def units_in(self, sentence: int) -> range:
         """The units of a sentence, as a range of positions."""
         return range(int(self.bounds[sentence]), int(self.bounds[sentence + 1]))
+
+    @cached_property
+    def abbreviations(self) -> list[tuple[list[str], list[str]]]:
+        """The stems of each abbreviation that the article defines, and those of its long form without function words."""
+        defined = []
+        for forms in abbreviations(self.text).items():
+            short, long = (
+                [stem(unit) for unit in UNIT.findall(form) if unit[0].isalnum() and unit not in _FUNCTION_WORDS] for form in forms
+            )
+            if short and long:
+                defined.append((short, long))
+        return defined
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -144,6 +155,18 @@ class _Words:
         self.paragraph: Ints = np.cumsum(breaks)
         self.own = self._own()
         self.place = self._place(n)
+
+    @cached_property
+    def by_beginning(self) -> dict[str, list[str]]:
+        """The different stems by their first two letters."""
+        return by_beginning(self.stems)
+
+    def with_all(self, stems: Sequence[str]) -> Bools:
+        """Return which sentences contain all of the stems, (n,)."""
+        rows = [set(self.sentence[[i for i, unit in enumerate(self.stems) if unit == stem]].tolist()) for stem in stems]
+        has = np.zeros(len(self.length), dtype=bool)
+        has[list(set.intersection(*rows))] = True
+        return has
 
     def per_sentence(self, marked: Bools) -> Floats:
         """Count the marked words of each sentence."""
@@ -185,11 +208,11 @@ class _Columns:
 
 
 def skim(article: SkimmedArticle, question: str) -> NDArray[np.float32]:
-    """Compute the features of every sentence for a question: (n, FEATURES).
+    """Compute the features of every sentence for a question: (n, FEATURES), or as many as the article's table of units says.
 
     >>> table = UnitTable.count(["the cat sat", "a dog ran"], least=1)
     >>> skim(SkimmedArticle("The cat sat. A dog ran!", table), "Who sat?").shape
-    (2, 190)
+    (2, 255)
     """
     words, table, n = article.words, article.table, len(article.sentences)
     asked = [unit for unit in UNIT.findall(table.normal(question)) if unit[0].isalnum()]
@@ -199,21 +222,52 @@ def skim(article: SkimmedArticle, question: str) -> NDArray[np.float32]:
     exact = _Matches(words, words.normal, asked, table)
     exact.add_to(columns)
     stems = [stem(unit) for unit in asked]
-    same = stems == asked and not words.latin.any()
-    if same:  # Chinese has no stems
-        columns.columns += columns.columns
+    matched = list(columns.columns)
+    if stems == asked and not words.latin.any():  # Chinese has no stems
+        columns.columns += matched
     else:
         _Matches(words, words.stems, stems, table, rarity=exact.rarity_by(asked, stems)).add_to(columns)
     _add_answer_signs(columns, words, exact, question, table)
     columns.columns += [*words.own.T, *words.place.T]
+    if table.features > len(columns.columns):
+        _add_variants(columns, article, stems, exact.rarity_by(asked, stems), first=len(matched))
     return np.stack(columns.columns, 1).astype(np.float32)
 
 
+def _add_variants(columns: _Columns, article: SkimmedArticle, stems: Sequence[str], rarity: dict[str, float], *, first: int) -> None:
+    """Add the matches of stems once more, where words in another spelling and abbreviations count too; `first` is their first column."""
+    words = article.words
+    content = [unit for unit in reversed(stems) if unit not in _FUNCTION_WORDS]
+    written_as = {other: unit for unit in content for other in variants(unit, words.by_beginning) if other not in rarity}
+    also = []
+    for short, long in article.abbreviations:
+        if rarity.keys() >= set(long):
+            written_as.update({unit: long[-1] for unit in short[:1] if len(short) == 1 and unit not in rarity})
+            also.append((words.with_all(short), long))
+        if rarity.keys() >= set(short):
+            also.append((words.with_all(long), short))
+    if not written_as and not also:
+        columns.columns += columns.columns[first : 2 * first]
+        return
+    mapped = [written_as.get(unit, unit) for unit in words.stems]
+    _Matches(words, mapped, stems, article.table, rarity=rarity, also=also).add_to(columns)
+
+
 class _Matches:
-    """Where the units of a question (or their stems) occur in an article."""
+    """Where the units of a question (or their stems) occur in an article.
+
+    `also` are sentences (n,) that count as containing some of the units, because they have their abbreviation or its long form.
+    """
 
     def __init__(
-        self, words: _Words, article: Sequence[str], asked: Sequence[str], table: UnitTable, *, rarity: dict[str, float] | None = None
+        self,
+        words: _Words,
+        article: Sequence[str],
+        asked: Sequence[str],
+        table: UnitTable,
+        *,
+        rarity: dict[str, float] | None = None,
+        also: Sequence[tuple[Bools, Sequence[str]]] = (),
     ) -> None:
         self.words, n = words, len(words.length)
         self.types = list(dict.fromkeys(asked))
@@ -224,6 +278,9 @@ class _Matches:
         self.asked = [index[unit] for unit in asked]
         hit = self.ids >= 0
         self.counts: Floats = np.bincount(words.sentence[hit] * K + self.ids[hit], minlength=n * K).reshape(n, K).astype(float)
+        for sentences, units in also:
+            chosen = np.ix_(np.nonzero(sentences)[0], np.array([index[unit] for unit in units]))
+            self.counts[chosen] = np.maximum(self.counts[chosen], 1)
         self.has: Bools = self.counts > 0
         frequency = self.has.sum(0)
         self.present: Bools = frequency > 0

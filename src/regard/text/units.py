@@ -26,6 +26,8 @@ from .chinese import folding_table
 _CJK = "\u3400-\u9fff\uf900-\ufaff"
 UNIT = re.compile(rf"[{_CJK}]|[^\W\d_{_CJK}]+|\d+(?:[.,]\d+)*|\S")
 _HAN = re.compile(rf"[{_CJK}]")
+FEATURES = 255  # of a skimmed sentence (`regard.text.skimming`)
+_FIRST_FEATURES = 190  # of tables written before their number of features was
 BUCKETS = 512  # ids shared by the units that are not in the table
 _SUFFIXES = (
     *("izations", "ization", "ations", "ation", "ingly", "edly", "ments", "ment", "ities", "ity", "ness", "ions", "ion", "ives", "ive"),
@@ -53,14 +55,15 @@ class UnitTable:
     counts     unit → number of sentences that contain it
     sentences  number of sentences
     fold       traditional → simplified characters
+    features   number of features a sentence is skimmed to with this table (`regard.text.skimming`)
 
     >>> table = UnitTable.count(["the cat", "the dog"], least=1)
     >>> table.ids(["the", "cat"]).tolist(), bool(table.rarity(table.ids(["the"])) < table.rarity(table.ids(["cat"])))
     ([1, 2], True)
     """
 
-    def __init__(self, counts: dict[str, int], sentences: int, fold: dict[str, str]) -> None:
-        self.counts, self.sentences, self.fold = counts, sentences, fold
+    def __init__(self, counts: dict[str, int], sentences: int, fold: dict[str, str], *, features: int = FEATURES) -> None:
+        self.counts, self.sentences, self.fold, self.features = counts, sentences, fold, features
         self._translation = str.maketrans(fold)
         self._ids = {unit: i for i, unit in enumerate(counts, 1)}  # 0 is padding
         rarity = [math.log((1 + sentences) / (1 + count)) for count in counts.values()]
@@ -85,6 +88,10 @@ class UnitTable:
         known = {unit for unit, _ in kept}
         return cls(dict(kept), number, {old: new for old, new in fold.items() if new in known})
 
+    def with_all_features(self) -> UnitTable:
+        """Return the same units for skimming with all features of this version."""
+        return UnitTable(self.counts, self.sentences, self.fold)
+
     def normal(self, text: str) -> str:
         """Return a text in lower case and simplified characters; its units keep their order."""
         text = text.lower()
@@ -102,7 +109,7 @@ class UnitTable:
 
     def save(self, path: str | Path) -> None:
         """Write the table to a file."""
-        content = {"regard": "units", "sentences": self.sentences, "fold": self.fold, "counts": self.counts}
+        content = {"regard": "units", "features": self.features, "sentences": self.sentences, "fold": self.fold, "counts": self.counts}
         write_text(path, json.dumps(content, ensure_ascii=False))
 
     @classmethod
@@ -117,4 +124,9 @@ class UnitTable:
             raise ValueError(f"{path} is not a table of units: counts or fold is missing or of another type")
         for name, count in (("sentences", sentences), *counts.items()):
             check_count(f"{path}: the count of {name!r}", count)
-        return cls(counts, sentences, fold)
+        features = content.get("features", _FIRST_FEATURES)
+        if features not in (_FIRST_FEATURES, FEATURES):
+            raise ValueError(
+                f"{path} is for {features!r} features a sentence; this version of regard computes {_FIRST_FEATURES} or {FEATURES}"
+            )
+        return cls(counts, sentences, fold, features=features)

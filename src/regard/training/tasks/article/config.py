@@ -45,6 +45,7 @@ class Model:
     picks: int = 5  # sentences sampled one after the other, with "reinforce"
     samples: int = 12  # samples of them for each question and head
     curiosity: float = 0.01  # initial weight of the entropy of the picker's weights; falls linearly to 0
+    penalty: float = 0.0  # weight of the squares of the picker's weights: few questions need more
     spans: bool = True  # also train the span reader
     span_languages: tuple[str, ...] = ("zh",)  # in other languages the answer is a whole sentence
     hidden: int = 32
@@ -59,6 +60,8 @@ class Model:
             raise ValueError(f"objective is {self.objective!r}; expected one of {', '.join(get_args(Objective))}")
         if self.picks < 1 or self.samples < 2:
             raise ValueError(f"picks is {self.picks} and samples {self.samples}; expected at least 1 and 2")
+        if not self.penalty >= 0:
+            raise ValueError(f"penalty is {self.penalty}; expected 0 or more")
 
     def sizes(self, units: int, features: int) -> ArticleReaderConfig:
         return ArticleReaderConfig(
@@ -75,12 +78,13 @@ class Model:
 
 @dataclass(frozen=True)
 class ArticleConfig:
-    """An article reader config."""
+    """An article reader config. `start`: a run (or a model's name) whose table of units and span reader are used; the picker is new."""
 
     out: str
     data: Data
     training: Training
     model: Model = field(default_factory=Model)
+    start: str | None = None
 
     def files(self) -> list[str]:
         return [*self.data.train_files, *self.data.valid_files]

@@ -17,7 +17,7 @@ from ....text.articles import Sentence, split_article
 from ....text.language import NAMES, detect
 from ....text.passages import passages
 from ....text.script import script_of
-from ....text.skimming import FEATURES, SkimmedArticle, skim
+from ....text.skimming import SkimmedArticle, skim
 from ....text.units import UNIT, UnitTable
 from ...opened import OpenedModel, TokenModel, TokenRows
 from ...results import short
@@ -168,7 +168,7 @@ class ArticleReader(OpenedModel):
         folder: the folder of the run.
         """
         table = UnitTable.load(folder / UNITS)
-        return cls(ArticleReaderModel(config.model.sizes(len(table), FEATURES)), table, span_languages=config.model.span_languages)
+        return cls(ArticleReaderModel(config.model.sizes(len(table), table.features)), table, span_languages=config.model.span_languages)
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str = "cpu") -> ArticleReader:

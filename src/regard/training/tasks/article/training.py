@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ....models.article_reader import ArticleReaderModel, reinforce_loss
 from ....text.articles import Question, QuestionedArticle, read_questions, split_article
 from ....text.passages import LONGEST, passages
-from ....text.skimming import FEATURES, SkimmedArticle, skim
+from ....text.skimming import SkimmedArticle, skim
 from ....text.units import UnitTable
 from .config import ArticleConfig
 from .evaluation import Asked, measure
@@ -76,7 +76,7 @@ class Batch:
     @classmethod
     def of(cls, examples: Sequence[Example], *, curiosity: float = 0.0, seed: str = "") -> Batch:
         S = max(len(example.skimmed) for example in examples)
-        skimmed = torch.zeros(len(examples), S, FEATURES)
+        skimmed = torch.zeros(len(examples), S, examples[0].skimmed.shape[1])
         right = torch.zeros(len(examples), S, dtype=torch.bool)
         for n, example in enumerate(examples):
             skimmed[n, : len(example.skimmed)] = torch.from_numpy(example.skimmed)
@@ -109,7 +109,7 @@ class TrainableArticleReader:
 
     @classmethod
     def build(cls, config: ArticleConfig, root: Path, folder: Path) -> TrainableArticleReader:
-        """Read the questions, count the units of the articles (or load those of the run), skim every article for its questions."""
+        """Read the questions, count the units of the articles (or load those of the run or of `start`), skim them for their questions."""
         articles = [article for file in config.data.train_files for article in read_questions(root / file)]
         valid = [article for file in config.data.valid_files for article in read_questions(root / file)]
         if not valid:
@@ -121,9 +121,14 @@ class TrainableArticleReader:
             if not articles:
                 raise ValueError(f"{', '.join(config.data.train_files)} has only {len(titles)} articles; give valid, or more articles")
         if not (folder / UNITS).exists():
-            UnitTable.count((s.text for article in articles for s in split_article(article.text)), simplify=True).save(folder / UNITS)
+            if config.start is not None:
+                UnitTable.load(root / config.start / UNITS).with_all_features().save(folder / UNITS)
+            else:
+                UnitTable.count((s.text for article in articles for s in split_article(article.text)), simplify=True).save(folder / UNITS)
         torch.manual_seed(config.training.seed)
         reader = ArticleReader.untrained(config, folder)
+        if config.start is not None:
+            reader.model.take_span_reader(ArticleReader.open(root / config.start).model)
         train = Example.all_of(articles, reader.table)
         assert isinstance(reader.model, ArticleReaderModel)
         reader.model.picker.normalise_by(torch.from_numpy(np.concatenate([example.skimmed for example in train])))
@@ -146,7 +151,7 @@ class TrainableArticleReader:
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
         assert isinstance(model, ArticleReaderModel)
-        total = self._pick_loss(model, batch)
+        total = self._pick_loss(model, batch) + self.config.model.penalty * model.picker.squares()
         if self.config.model.spans:
             total = total + span_loss(model, batch)
         return total * len(batch.examples), len(batch.examples)
