@@ -3,7 +3,7 @@
     python recipes/article_folds.py runs/article-reader --data data/articles --steps 300
 
 Prints the share of questions whose sentence is among 1, 2 and 5 picks over all papers, each picked by a model that was not trained on it,
-beside the baselines. The table of units (rarity of words, no answers) is that of the run.
+beside the baselines. The table of units (rarity of words, no answers) is that of the run. --fold N trains and tests only one of the five.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--chinese", type=int, default=1500, help="Chinese questions to train on beside the papers")
+    parser.add_argument("--fold", type=int, choices=range(FOLDS), help="only this one of the five")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config = run_config(arguments.run, "article", ArticleConfig)
@@ -41,8 +42,8 @@ def main() -> None:
     papers = [article for part in ("train", "valid", "test") for article in read_questions(arguments.data / f"papers-{part}.json")]
     chinese = Example.all_of(read_questions(arguments.data / "cmrc-train.json")[: arguments.chinese // 4], table)
     examples = [Example.all_of([paper], table) for paper in papers]
-    found, questions = np.zeros(len(PICKS)), 0
-    for fold in range(FOLDS):
+    result, questions = np.zeros(len(PICKS)), 0
+    for fold in range(FOLDS) if arguments.fold is None else [arguments.fold]:
         torch.manual_seed(config.training.seed)
         reader = ArticleReader.untrained(config, arguments.run)
         train = chinese + [example for n, rows in enumerate(examples) if n % FOLDS != fold for example in rows]
@@ -54,9 +55,11 @@ def main() -> None:
         for example in held_out:
             with torch.no_grad():
                 order = reader.model.picker.scores(torch.from_numpy(example.skimmed).unsqueeze(0))[0].argsort(descending=True).tolist()
-            found += [not example.right.isdisjoint(order[:k]) for k in PICKS]
+            result += [not example.right.isdisjoint(order[:k]) for k in PICKS]
         questions += len(held_out)
-        print(f"after fold {fold + 1}: {questions} questions", " / ".join(f"{100 * n / questions:.1f}" for n in found), flush=True)
+        print(f"after fold {fold + 1}: {questions} questions", " / ".join(f"{100 * n / questions:.1f}" for n in result), flush=True)
+    if arguments.fold is not None:
+        papers = papers[arguments.fold :: FOLDS]
     baselines = measure_baselines(Asked.all_of(papers, table), table)
     for name in dict.fromkeys(name.rpartition("_")[0] for name in baselines):
         print(f"{name:<16}", " / ".join(f"{baselines[f'{name}_{k}']:.1f}" for k in PICKS))
