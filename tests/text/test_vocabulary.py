@@ -47,6 +47,14 @@ def test_characters_give_back_any_text_of_known_characters(text):
     assert v.decode(v.encode(text)) == text.strip(" ")
 
 
+def test_a_vocabulary_of_words_knows_the_letters_of_its_words():
+    """`regard translate` refuses a text that is mostly unknown; the letters of a known word are not, though none is a word by itself."""
+    vocabulary = Vocabulary.train(["eins zwei drei", "zwei drei."], kind="word")
+    assert vocabulary.unknown_characters("drei zwei eins.") == ([], 0.0)
+    assert vocabulary.unknown_characters("zwei acht") == (["a", "c", "h", "t"], 0.5)
+    assert vocabulary.unknown_characters("acht") == (["a", "c", "h", "t"], 1.0)
+
+
 def test_unknown_characters_become_unk_and_leave_no_trace():
     v = Vocabulary.train(["abc"], kind="char")
     assert v.encode("aZb") == [v.encode("a")[0], UNK, v.encode("b")[0]]

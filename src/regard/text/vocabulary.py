@@ -132,8 +132,19 @@ class Vocabulary:
 
         >>> Vocabulary.train(["a cat"], kind="char").unknown_characters("a cab")
         (['b'], 0.25)
+
+        In a vocabulary of words these are the characters of the words that are not in it.
+
+        >>> Vocabulary.train(["a cat"], kind="word").unknown_characters("a cat sat")
+        (['a', 's', 't'], 0.42857142857142855)
         """
         characters = [c for c in text if not c.isspace()]
+        if self.kind == "word":
+            prepared = self._prepared(text)
+            encoded = self._tokenizer.encode(prepared)
+            spans = [span for id, span in zip(encoded.ids, encoded.offsets, strict=True) if id == UNK]
+            of_words = [c for start, end in spans for c in prepared[start:end] if not c.isspace()]
+            return sorted(set(of_words)), len(of_words) / max(len(characters), 1)
         unknown = {c for c in set(characters) if UNK in self.encode(c)}
         return sorted(unknown), sum(c in unknown for c in characters) / max(len(characters), 1)
 
