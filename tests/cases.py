@@ -27,13 +27,13 @@ class Case:
 
     def tensors(self) -> list[Tensor]:
         """Everything a gradient may flow to."""
-        found = [self.query, self.key, self.value]
+        results = [self.query, self.key, self.value]
         for part in self.options.values():
             if isinstance(part, nn.Module):
-                found += [p for p in part.parameters() if p.requires_grad]
+                results += [p for p in part.parameters() if p.requires_grad]
             elif isinstance(part, Tensor) and part.requires_grad:
-                found.append(part)
-        return found
+                results.append(part)
+        return results
 
     def double(self) -> Case:
         """The same problem in float64, exactly (every number carries over)."""

@@ -179,14 +179,14 @@ def check_everywhere(mask: Mask, expected: Tensor, *, step: int) -> None:
             for down, across in ((step, step), (1, step), (step, 1), (L, step)):
                 a, b = range(r, min(r + down, L)), range(c, min(c + across, S))
                 part = expected[:, :, a.start : a.stop, b.start : b.stop]
-                found = mask.tile(a, b, L, S)
-                assert mask.verdict(a, b, L, S) == (found if isinstance(found, str) else None)
-                if isinstance(found, str):
-                    assert found in ("all", "none")
-                    assert bool(part.all()) if found == "all" else not part.any()
+                result = mask.tile(a, b, L, S)
+                assert mask.verdict(a, b, L, S) == (result if isinstance(result, str) else None)
+                if isinstance(result, str):
+                    assert result in ("all", "none")
+                    assert bool(part.all()) if result == "all" else not part.any()
                 else:
-                    assert found.dtype == torch.bool
-                    assert torch.equal(found.expand(part.shape), part)
+                    assert result.dtype == torch.bool
+                    assert torch.equal(result.expand(part.shape), part)
 
 
 def check_literal(mask: Mask, L: int, S: int, pattern: str) -> None:

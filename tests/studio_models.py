@@ -59,13 +59,13 @@ def build(folder: Path) -> dict[str, Path]:
         rows = [dice.choices("abcdefgh", k=dice.randint(2, 6)) for _ in range(count)]
         (folder / f"{name}.tsv").write_text("".join(f"{' '.join(r)}\t{' '.join(reversed(r))}\n" for r in rows))
     (folder / "letters.txt").write_text("the quick brown fox jumps over the lazy dog.\n" * 60)
-    found = {}
+    models = {}
     for name, kind, steps in (("reverser", "bahdanau", 150), ("fixed", "fixed", 40)):
         (folder / f"{name}.toml").write_text(TRANSLATION.format(out=name, kind=kind, steps=steps))
-        found[name] = train("translation", folder / f"{name}.toml")[1]
+        models[name] = train("translation", folder / f"{name}.toml")[1]
     (folder / "letters.toml").write_text(LANGUAGE)
-    found["letters"] = train("lm", folder / "letters.toml")[1]
-    return found
+    models["letters"] = train("lm", folder / "letters.toml")[1]
+    return models
 
 
 CHINESE = """
@@ -108,14 +108,14 @@ def chinese(folder: Path) -> dict[str, Path]:
     pairs = {name: [_sentence(dice) for _ in range(count)] for name, count in (("zh", 300), ("zh-valid", 4), ("zh-test", 24))}
     for name, rows in pairs.items():
         (folder / f"{name}.tsv").write_text("".join(f"{zh}\t{en}\n" for zh, en in rows), encoding="utf-8")
-    found = {}
+    models = {}
     for name, (model, steps) in KINDS.items():
         (folder / f"{name}.toml").write_text(CHINESE.format(out=f"runs/{name}", model=model, steps=steps), encoding="utf-8")
         run = train("translation", folder / f"{name}.toml")[1]
         about = {"about": "A toy translator.", "languages": ("zh", "en")}
-        found[name] = folder / "packed" / name
-        pack(run, found[name], about, scores={"toy test": _scored(run, pairs["zh-test"])})
-    return found
+        models[name] = folder / "packed" / name
+        pack(run, models[name], about, scores={"toy test": _scored(run, pairs["zh-test"])})
+    return models
 
 
 def changed(model: Path, folder: Path) -> Path:
@@ -141,7 +141,7 @@ def _scored(run: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     from regard.training.tasks.translation import Translations
 
     opened = Translations.open(run)
-    outputs = [found[0].text for found in opened.candidates([zh for zh, _ in pairs], width=1)]
+    outputs = [beams[0].text for beams in opened.candidates([zh for zh, _ in pairs], width=1)]
     references, lengths = [en for _, en in pairs], [len(row) for row in opened.encode([zh for zh, _ in pairs])]
     rows = [metrics.as_dict(row) for row in metrics.by_length(outputs, references, lengths, rows=3)]
     return {"scores": [metrics.as_dict(metrics.bleu(outputs, references))], "by_length": rows}

@@ -18,8 +18,8 @@ def tensors(h: int = 2, L: int = 3, S: int = 5, d: int = 3, dv: int = 2, k: int 
 
 
 def pieces(seen: regard.Attended) -> tuple[Tensor, ...]:
-    found = (seen.output, seen.lse, seen.log_prob)
-    return tuple(x.masked_fill(x == -torch.inf, 0) for x in found if x is not None)
+    result = (seen.output, seen.lse, seen.log_prob)
+    return tuple(x.masked_fill(x == -torch.inf, 0) for x in result if x is not None)
 
 
 CHOICES = {

@@ -94,8 +94,8 @@ def chinese_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from studio_models import changed, chinese
 
     folder = tmp_path_factory.mktemp("chinese")
-    found = chinese(folder)
-    with _serving({**found, "zh-en-changed": changed(found["zh-en-transformer"], folder / "changed")}) as address:
+    models = chinese(folder)
+    with _serving({**models, "zh-en-changed": changed(models["zh-en-transformer"], folder / "changed")}) as address:
         yield address
 
 
@@ -144,8 +144,8 @@ def axe() -> Callable[[Any], None]:
             if page.evaluate(labelled):
                 break
             page.wait_for_timeout(100)
-        found = module.Axe().run(page).response["violations"]
-        serious = [violation for violation in found if violation["impact"] in ("serious", "critical")]
+        violations = module.Axe().run(page).response["violations"]
+        serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
         assert [f"{v['id']} ({v['impact']}): {[n['target'] for n in v['nodes']][:4]}" for v in serious] == []
 
     return check

@@ -21,15 +21,15 @@ def test_what_stands_in_the_steps_multiplies_in_both_forms(visit: Visit, wait: A
     for form in ("row", "column"):
         page = visit(f"#steps?form={form}&count=2&shown=1&mask=window&temperature=0.5&choice=sparsemax")
         wait(page.locator('[data-matrix="change:0"]')).to_be_visible()
-        found = {
+        results = {
             name: cells(page, name) for name in ("E", "W-query", "query", "weights", "value", "output", "W-output", "change:1", "change:0")
         }
         product = (lambda a, b: a @ b) if form == "row" else (lambda a, b: b @ a)
-        assert torch.allclose(product(found["E"], found["W-query"]), found["query"], atol=0.03)
-        assert torch.allclose(product(found["weights"], found["value"]), found["output"], atol=0.03)
-        assert torch.allclose(product(found["output"], found["W-output"]), found["change:1"], atol=0.03)
-        assert torch.allclose(found["change:0"] + found["change:1"], cells(page, "change"), atol=0.02)
-        assert torch.allclose(found["E"] + cells(page, "change"), cells(page, "result"), atol=0.02)
+        assert torch.allclose(product(results["E"], results["W-query"]), results["query"], atol=0.03)
+        assert torch.allclose(product(results["weights"], results["value"]), results["output"], atol=0.03)
+        assert torch.allclose(product(results["output"], results["W-output"]), results["change:1"], atol=0.03)
+        assert torch.allclose(results["change:0"] + results["change:1"], cells(page, "change"), atol=0.02)
+        assert torch.allclose(results["E"] + cells(page, "change"), cells(page, "result"), atol=0.02)
         formula = page.locator("[data-formula] math").text_content()
         assert "sparsemax" in formula
         assert "window" in formula

@@ -21,9 +21,9 @@ def documented(title: str) -> list[tuple[str, ...]]:
 def printed(value: object, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     """The path of every value that is not an object or a list of objects; a quantity counts as one value."""
     if isinstance(value, dict) and set(value) != QUANTITY:
-        return {found for name, item in value.items() for found in printed(item, (*path, name))}
+        return {result for name, item in value.items() for result in printed(item, (*path, name))}
     if isinstance(value, list) and value and isinstance(value[0], dict | list):
-        return {found for item in value for found in printed(item, (*path, "[]"))}
+        return {result for item in value for result in printed(item, (*path, "[]"))}
     return {path}
 
 

@@ -55,10 +55,10 @@ def test_fill_prints_candidates_and_where_each_mask_looked(runs):
 
 def test_classify_prints_labels_and_words(runs):
     result = regard("classify", "the bed is good 很好", "--model", runs / "classify", "--json")
-    found = json.loads(result.stdout)
-    assert sum(found["labels"].values()) == pytest.approx(1, abs=1e-4)
-    assert max(found["labels"], key=found["labels"].get) == "1"
-    assert [item["word"] for item in found["attended"]] == ["the", "bed", "is", "good", "很", "好"]
+    actual = json.loads(result.stdout)
+    assert sum(actual["labels"].values()) == pytest.approx(1, abs=1e-4)
+    assert max(actual["labels"], key=actual["labels"].get) == "1"
+    assert [item["word"] for item in actual["attended"]] == ["the", "bed", "is", "good", "很", "好"]
     lines = regard("classify", "--file", runs / "text.txt", "--model", runs / "classify").stdout.splitlines()
     assert len(lines) == 48
     assert all(line.split("\t")[0] in "01" for line in lines)
@@ -82,10 +82,10 @@ def test_probe_compares_the_start_and_an_untrained_encoder(runs, monkeypatch):
     monkeypatch.chdir(runs)
     result = regard("probe", "classify", "reviews.tsv", "--figure", "probe.svg", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert list(found["layers"]) == ["classify", "mlm", "untrained"]
-    assert [len(row) for row in found["layers"].values()] == [3, 3, 3]
-    assert max(found["layers"]["classify"]) >= found["majority"]
+    actual = json.loads(result.stdout)
+    assert list(actual["layers"]) == ["classify", "mlm", "untrained"]
+    assert [len(row) for row in actual["layers"].values()] == [3, 3, 3]
+    assert max(actual["layers"]["classify"]) >= actual["majority"]
     assert Path("probe.svg").read_text().startswith("<?xml")
 
 
@@ -116,9 +116,9 @@ def test_answer_from_a_text_is_what_read_says(tmp_path):
 
 def test_prefixes_are_those_of_generating_one_by_one():
     lines = regard("generate", "ROMEO", "--prefixes", "--top", 2, "--json").stdout.splitlines()
-    found = [json.loads(line) for line in lines]
-    assert [row["tokens"][-1] for row in found] == list("ROMEO")
-    for row in found:
+    results = [json.loads(line) for line in lines]
+    assert [row["tokens"][-1] for row in results] == list("ROMEO")
+    for row in results:
         greedy = regard("generate", "".join(row["tokens"]), "--max-new", 1, "--temperature", 0).stdout
         assert row["candidates"][0][0].replace("▁", " ") == greedy.removesuffix("\n")[-1:]
 

@@ -276,20 +276,20 @@ def exit_code(words: list[str]) -> tuple[int, str]:
 
 
 def expect(code: int, words: list[str]) -> None:
-    given, err = exit_code(words)
-    assert given == code, (words, err)
+    actual_code, err = exit_code(words)
+    assert actual_code == code, (words, err)
 
 
 def functions() -> dict[str, Any]:
     """Every command by its words, as "plan show", and its function."""
     app = cli.build()
-    found = {info.name: info.callback for info in app.registered_commands}
+    results = {info.name: info.callback for info in app.registered_commands}
     for group in app.registered_groups:
         part = group.typer_instance
         if part.registered_callback is not None:
-            found[group.name] = part.registered_callback.callback
-        found |= {f"{group.name} {info.name or info.callback.__name__}": info.callback for info in part.registered_commands}
-    return found
+            results[group.name] = part.registered_callback.callback
+        results |= {f"{group.name} {info.name or info.callback.__name__}": info.callback for info in part.registered_commands}
+    return results
 
 
 def line_of(command: str, option: str = "") -> str:

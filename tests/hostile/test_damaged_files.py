@@ -260,11 +260,11 @@ def test_checkpoint(run: Path, tmp_path: Path) -> None:
         (folder / checkpoints.name_of(4)).write_bytes(bytes_changed(good, Random(number)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = checkpoints.read_newest(folder)
-        assert found is not None
-        wanted = new if found[0].name == checkpoints.name_of(4) else old
-        assert found[1].keys() == wanted.keys()
-        assert all(torch.equal(found[1][name], wanted[name]) for name in wanted)
+            result = checkpoints.read_newest(folder)
+        assert result is not None
+        wanted = new if result[0].name == checkpoints.name_of(4) else old
+        assert result[1].keys() == wanted.keys()
+        assert all(torch.equal(result[1][name], wanted[name]) for name in wanted)
         return "read" if wanted is new else "refused"
 
     check(case)
@@ -306,9 +306,9 @@ def test_gguf(tmp_path: Path) -> None:
 
     def case(number: int) -> str:
         file.write_bytes(bytes_changed(good, Random(number)))
-        found = outcome(lambda: find(file))
+        result = outcome(lambda: find(file))
         loaded = outcome(lambda: Gpt.from_folder(file))
-        return "refused" if "refused" in (found, loaded) else "read"
+        return "refused" if "refused" in (result, loaded) else "read"
 
     check(case)
 

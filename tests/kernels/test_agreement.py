@@ -70,7 +70,7 @@ def _largest_on_the_way(score: regard.Score, query: Tensor, key: Tensor) -> floa
 
 def problems(kernel: str, chunk: int, count: int) -> Iterator[Case]:
     """The chunk's problems that this kernel takes; seeds of different chunks never meet."""
-    found = 0
+    result = 0
     for seed in range(chunk * 100_000, chunk * 100_000 + 50 * count):
         case = make(seed, plain=kernel == "fused")
         try:
@@ -80,10 +80,10 @@ def problems(kernel: str, chunk: int, count: int) -> Iterator[Case]:
                 raise
             continue
         yield case
-        found += 1
-        if found == count:
+        result += 1
+        if result == count:
             return
-    raise AssertionError(f"{kernel} refused all but {found} of {50 * count} problems")
+    raise AssertionError(f"{kernel} refused all but {result} of {50 * count} problems")
 
 
 def check(case: Case, kernel: str) -> None:

@@ -103,15 +103,15 @@ def test_learned_temperature(isa: str, shape: str, per_head: bool) -> None:
 
 def test_results_do_not_depend_on_threads(isa: str) -> None:
     bias = make_bias("one", 1, 2, 40, 530)
-    threads, found = torch.get_num_threads(), []
+    threads, results = torch.get_num_threads(), []
     try:
         for n in (1, 3):
             torch.set_num_threads(n)
             for other in (bias, relative(2)):
-                found.append(run("native", torch.float32, "wide", other, choice=Softmax(torch.tensor(1.3)))[1])
+                results.append(run("native", torch.float32, "wide", other, choice=Softmax(torch.tensor(1.3)))[1])
     finally:
         torch.set_num_threads(threads)
-    for a, b in ((found[0], found[2]), (found[1], found[3])):
+    for a, b in ((results[0], results[2]), (results[1], results[3])):
         assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -127,14 +127,14 @@ def test_half_precision_biases_are_read_in_place(isa: str, dtype: torch.dtype) -
 @pytest.mark.parametrize("kind", ["alibi", "one"])
 def test_picks_under_a_bias(isa: str, choice: Any, kind: str) -> None:
     bias = make_bias(kind, 2, 4, 77, 77)
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
         q, k, v = (x.to(dtype) for x in random_inputs(2, 4, 2, 77, 77, 24, 16))
-        given = copy.deepcopy(bias).to(dtype) if isinstance(bias, nn.Module) else bias.to(dtype)
-        found.append(observe(q, k, v, bias=given, choice=choice, kernel=kernel, generator=torch.Generator().manual_seed(3)))
-    assert torch.equal(found[0].index, found[1].index)
-    if found[1].log_prob is not None:
-        torch.testing.assert_close(found[0].log_prob.double(), found[1].log_prob, rtol=1e-5, atol=1e-5)
+        converted = copy.deepcopy(bias).to(dtype) if isinstance(bias, nn.Module) else bias.to(dtype)
+        results.append(observe(q, k, v, bias=converted, choice=choice, kernel=kernel, generator=torch.Generator().manual_seed(3)))
+    assert torch.equal(results[0].index, results[1].index)
+    if results[1].log_prob is not None:
+        torch.testing.assert_close(results[0].log_prob.double(), results[1].log_prob, rtol=1e-5, atol=1e-5)
 
 
 def test_a_bias_without_diagonals_is_computed_in_python() -> None:
@@ -161,37 +161,37 @@ def test_diagonals_are_the_dense_bias() -> None:
 
 
 def test_double_backward_through_diagonals() -> None:
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
         q, k, v = (x.to(dtype).requires_grad_() for x in random_inputs(1, 2, 2, 6, 6, 4, 4))
         bias = relative(2).to(dtype)
         out = observe(q, k, v, bias=bias, kernel=kernel).output
         first = torch.autograd.grad(out.square().sum(), [q, bias.table], create_graph=True)
-        found.append([*first, *torch.autograd.grad(sum(x.square().sum() for x in first), [k, bias.table])])
-    for a, b in zip(*found, strict=True):
+        results.append([*first, *torch.autograd.grad(sum(x.square().sum() for x in first), [k, bias.table])])
+    for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("per_head", [False, True])
 def test_learned_temperature_of_plain_scores(isa: str, per_head: bool) -> None:
     """Without a bias its gradient comes from the queries'."""
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
         q, k, v = (x.to(dtype).requires_grad_() for x in random_inputs(2, 4, 2, 40, 60, 24, 16))
         temperature = nn.Parameter((torch.linspace(0.5, 2.0, 4) if per_head else torch.tensor(1.7)).to(dtype))
         out = observe(q, k, v, choice=Softmax(temperature), mask=causal(), kernel=kernel).output
-        found.append(torch.autograd.grad(out.square().sum(), [temperature, q]))
-    for a, b in zip(*found, strict=True):
+        results.append(torch.autograd.grad(out.square().sum(), [temperature, q]))
+    for a, b in zip(*results, strict=True):
         assert (a - b).abs().max() <= 2e-5 * max(1.0, float(b.abs().max()))
 
 
 def test_hidden_keys_do_not_reach_a_learned_temperature(isa: str) -> None:
-    found = []
+    results = []
     for hidden in (0.0, math.nan):
         q, k, v = random_inputs(2, 4, 2, 40, 65, 24, 16)
         k[:, :, -3:] = hidden
         temperature = nn.Parameter(torch.linspace(0.5, 2.0, 4))
         options: dict[str, Any] = {"bias": make_bias("heads", 2, 4, 40, 65), "mask": padding(torch.tensor([62, 62]))}
         out = observe(q, k, v, choice=Softmax(temperature), kernel="native", **options).output
-        found.append(torch.autograd.grad(out.square().sum(), temperature)[0])
-    assert torch.equal(*found)
+        results.append(torch.autograd.grad(out.square().sum(), temperature)[0])
+    assert torch.equal(*results)

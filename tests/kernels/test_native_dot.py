@@ -165,14 +165,14 @@ def test_gradients_over_several_blocks_and_threads(isa: str) -> None:
     q, k, v = random_inputs(1, 2, 1, 300, 700, 16, 24)
     want = gradients(q, k, v, "reference", torch.float64, causal(), None)
     threads = torch.get_num_threads()
-    found = []
+    results = []
     try:
         for n in (1, 3):
             torch.set_num_threads(n)
-            found.append(gradients(q, k, v, "native", torch.float32, causal(), None))
+            results.append(gradients(q, k, v, "native", torch.float32, causal(), None))
     finally:
         torch.set_num_threads(threads)
-    for a, b, c in zip(*found, want, strict=True):
+    for a, b, c in zip(*results, want, strict=True):
         assert torch.equal(a, b)
         assert (a - c).abs().max() <= 4e-6 * c.abs().max()
 
@@ -188,14 +188,14 @@ def test_many_short_sequences(isa: str, dtype: torch.dtype, masked: str) -> None
     clean = [x.double().nan_to_num(0, 0, 0) for x in (q, k, v)]
     want = [attend(*clean, mask=mask, kernel="reference"), *gradients(*clean, "reference", torch.float64, mask, None)]
     threads = torch.get_num_threads()
-    found = []
+    results = []
     try:
         for n in (1, 5):
             torch.set_num_threads(n)
-            found.append([attend(q, k, v, mask=mask, kernel="native"), *gradients(q, k, v, "native", dtype, mask, None)])
+            results.append([attend(q, k, v, mask=mask, kernel="native"), *gradients(q, k, v, "native", dtype, mask, None)])
     finally:
         torch.set_num_threads(threads)
-    for a, b, c in zip(*found, want, strict=True):
+    for a, b, c in zip(*results, want, strict=True):
         assert torch.equal(a, b)
         assert (a.double() - c).abs().max() <= (4e-6 if dtype == torch.float32 else 2**-6) * c.abs().max()
 
@@ -263,13 +263,13 @@ def test_half_precision_gradients_and_hidden_poison(isa: str, dtype: torch.dtype
 @pytest.mark.parametrize(("L", "S", "mask"), [(40, 90, None), (70, 70, causal()), (3, 600, causal())])
 def test_dropout_is_the_shared_hash(isa: str, L: int, S: int, mask: Mask | None) -> None:
     """The same seed drops the same weights as the dense reference does, forward and backward."""
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
         leaves = [x.to(dtype).requires_grad_() for x in random_inputs(2, 4, 2, L, S, 24, 16)]
         out = attend(*leaves, mask=mask, dropout=0.3, generator=torch.Generator().manual_seed(3), kernel=kernel)
         grads = torch.autograd.grad((out * torch.randn(out.shape, generator=torch.Generator().manual_seed(4)).to(dtype)).sum(), leaves)
-        found.append([out, *grads])
-    for a, b in zip(*found, strict=True):
+        results.append([out, *grads])
+    for a, b in zip(*results, strict=True):
         assert (a - b).abs().max() <= 4e-6 * b.abs().max()
 
 
@@ -277,13 +277,13 @@ def test_dropout_is_the_shared_hash(isa: str, L: int, S: int, mask: Mask | None)
 @pytest.mark.parametrize("mask", ["none", "causal", "longformer", "padding"])
 def test_hard_choices(isa: str, choice: Argmax | Sample, mask: str) -> None:
     """The same picks as the dense float64 reference (no ties in random scores), and for a sample its log-probability and gradients."""
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
         leaves = [x.to(dtype).requires_grad_() for x in random_inputs(2, 4, 2, 77, 77, 24, 16)]
         seen = observe(*leaves, mask=MASKS[mask], choice=choice, generator=torch.Generator().manual_seed(3), kernel=kernel)
         total = seen.output.sum() + (0 if seen.log_prob is None else (seen.log_prob * torch.arange(77)).sum())
-        found.append((seen, torch.autograd.grad(total, leaves, allow_unused=True)))
-    (got, got_grads), (want, want_grads) = found
+        results.append((seen, torch.autograd.grad(total, leaves, allow_unused=True)))
+    (got, got_grads), (want, want_grads) = results
     assert got.index is not None
     assert want.index is not None
     assert torch.equal(got.index, want.index)

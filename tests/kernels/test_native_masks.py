@@ -38,10 +38,10 @@ CPU = torch.device("cpu")
 
 def scattered(*shape: int, seed: int = 0) -> Tensor:
     """Half of the pairs, by chance; the first row sees nothing, some keys are seen by all, some by nobody."""
-    found = torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) < 0.5
-    found[..., 40:90], found[..., 130:170] = True, False
-    found[..., 0, :] = False
-    return found
+    result = torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) < 0.5
+    result[..., 40:90], result[..., 130:170] = True, False
+    result[..., 0, :] = False
+    return result
 
 
 PATTERNS: dict[str, Mask] = {
@@ -83,14 +83,14 @@ def test_a_pattern_is_read_in_place(isa: str, name: str) -> None:
 
 
 def test_nothing_is_copied() -> None:
-    given = scattered(L, S)
-    assert kernel_mask(dense(given), L, S, CPU).data_ptr() == given.data_ptr()
+    visible = scattered(L, S)
+    assert kernel_mask(dense(visible), L, S, CPU).data_ptr() == visible.data_ptr()
     keys = scattered(B, 1, S)[:, 0] | (torch.arange(S) % 2 == 0)
     assert kernel_mask(padding(keys), L, S, CPU).data_ptr() == keys.data_ptr()
-    assert pattern_bytes(dense(given), L, S) == 0
-    assert pattern_bytes(dense(given) & causal(), L, S) == L * S
+    assert pattern_bytes(dense(visible), L, S) == 0
+    assert pattern_bytes(dense(visible) & causal(), L, S) == L * S
     q, k, v = tensors()
-    plain, joined = (explain(q, k, v, mask=mask, kernel="native").bytes for mask in (dense(given), dense(given) & causal()))
+    plain, joined = (explain(q, k, v, mask=mask, kernel="native").bytes for mask in (dense(visible), dense(visible) & causal()))
     assert joined - plain == L * S
 
 
@@ -143,14 +143,14 @@ def test_readings(isa: str) -> None:
 
 @pytest.mark.parametrize("choice", [Argmax(), Sample()])
 def test_hard_choices(isa: str, choice: Argmax | Sample) -> None:
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
         g = torch.Generator().manual_seed(3)
         seen = observe(*tensors(dtype=dtype), mask=PATTERNS["by head"], choice=choice, generator=g, kernel=kernel)
         assert seen.index is not None
-        found.append(seen.index)
-    assert torch.equal(*found)
-    assert (found[0][:, :, 0] == -1).all()
+        results.append(seen.index)
+    assert torch.equal(*results)
+    assert (results[0][:, :, 0] == -1).all()
 
 
 def test_hidden_poison_does_not_leak(isa: str) -> None:

@@ -127,8 +127,8 @@ def test_tanh_is_right_to_2e_7(isa: str) -> None:
             zero = observe(k * 0, k * 0, k, score=score, kernel="native").lse
             assert lse is not None
             assert zero is not None
-            found = lse.flatten().double() - zero.flatten()[0]
-            assert (found - ((x - shift).double() + shift).tanh()).abs().max() <= 2e-7
+            result = lse.flatten().double() - zero.flatten()[0]
+            assert (result - ((x - shift).double() + shift).tanh()).abs().max() <= 2e-7
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -230,14 +230,14 @@ def test_gradients_over_several_blocks_and_threads(isa: str, kind: str, L: int) 
     score = score_of(kind, 16)
     want = gradients(score, q, k, v, "reference", torch.float64, causal())
     threads = torch.get_num_threads()
-    found = []
+    results = []
     try:
         for n in (1, 3):
             torch.set_num_threads(n)
-            found.append(gradients(score, q, k, v, "native", torch.float32, causal()))
+            results.append(gradients(score, q, k, v, "native", torch.float32, causal()))
     finally:
         torch.set_num_threads(threads)
-    for a, b, c in zip(*found, want, strict=True):
+    for a, b, c in zip(*results, want, strict=True):
         assert torch.equal(a, b)
         assert (a - c).abs().max() <= 3e-5 * c.abs().max()
 

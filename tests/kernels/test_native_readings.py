@@ -99,24 +99,24 @@ def test_every_reading_of_every_kind(isa: str, part: nn.Module, mask: Mask | Non
     request = Request.of(q, key, v, mask=mask, readings=everything(2, 4, 40, 130), **options)
     assert KERNELS["native"].refuses(request) is None
     got = observe(q, key, v, mask=mask, readings=everything(2, 4, 40, 130), kernel="native", **options)
-    for found in (got.readings, want.readings):
-        found["top"] = found["top"].weights  # among equal weights of a sparse row, any key will do
+    for result in (got.readings, want.readings):
+        result["top"] = result["top"].weights  # among equal weights of a sparse row, any key will do
     compare(got.readings, want.readings)
 
 
 def test_threads_change_nothing() -> None:
     q, k, v = torch.randn(3, 1, 2, 200, 16).unbind()
     before = torch.get_num_threads()
-    found = []
+    results = []
     try:
         for n in (1, 3):
             torch.set_num_threads(n)
-            found.append(observe(q, k, v, mask=causal(), readings=[Received(), Distance(), Pooled(5, 5)], kernel="native").readings)
+            results.append(observe(q, k, v, mask=causal(), readings=[Received(), Distance(), Pooled(5, 5)], kernel="native").readings)
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(found[0]["received"], found[1]["received"])
-    assert torch.equal(found[0]["distance"].mass, found[1]["distance"].mass)
-    assert torch.equal(found[0]["pooled"], found[1]["pooled"])
+    assert torch.equal(results[0]["received"], results[1]["received"])
+    assert torch.equal(results[0]["distance"].mass, results[1]["distance"].mass)
+    assert torch.equal(results[0]["pooled"], results[1]["pooled"])
 
 
 def test_what_one_pass_cannot_read_is_left_over() -> None:

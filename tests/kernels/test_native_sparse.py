@@ -62,12 +62,12 @@ def test_bias_temperature_cap(isa: str, choice: str, bias: tuple[int, ...]) -> N
 
 
 def test_alibi_and_dropout(isa: str) -> None:
-    found = []
+    results = []
     for kernel, dtype in (("native", torch.float32), ("reference", torch.float64)):
-        found.append(
+        results.append(
             run(kernel, dtype, Entmax15(), (2, 4, 2, 40, 50, 16, 8), dropout=0.4, bias=Alibi(4), generator=torch.Generator().manual_seed(2))
         )
-    for a, b in zip(*found, strict=True):
+    for a, b in zip(*results, strict=True):
         assert (a - b).detach().abs().max() <= 1e-4 * max(1.0, float(b.detach().abs().max()))
 
 
@@ -83,14 +83,14 @@ def test_half_precision(isa: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("choice", CHOICES)
 def test_threads_change_nothing(isa: str, choice: str) -> None:
     bias = torch.randn(300, 400, generator=torch.Generator().manual_seed(4))
-    threads, found = torch.get_num_threads(), []
+    threads, results = torch.get_num_threads(), []
     try:
         for n in (1, 3):
             torch.set_num_threads(n)
-            found.append(run("native", torch.float32, CHOICES[choice](), (1, 2, 1, 300, 400, 16, 8), bias=bias))
+            results.append(run("native", torch.float32, CHOICES[choice](), (1, 2, 1, 300, 400, 16, 8), bias=bias))
     finally:
         torch.set_num_threads(threads)
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("choice", CHOICES)

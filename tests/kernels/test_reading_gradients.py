@@ -33,7 +33,7 @@ def options_of(name: str) -> dict[str, Any]:
     torch.manual_seed(7)
     relative = RelativeBias(4, buckets=8, max_distance=20)
     nn.init.normal_(relative.table)
-    found: dict[str, dict[str, Any]] = {
+    results: dict[str, dict[str, Any]] = {
         "plain": {},
         "causal": {"mask": causal(), "score": ScaledDot(cap=2.0)},
         "padding": {"mask": padding(torch.tensor([9, 0]))},
@@ -46,7 +46,7 @@ def options_of(name: str) -> dict[str, Any]:
         "sparsemax": {"choice": Sparsemax(), "mask": causal()},
         "entmax": {"choice": Entmax15(nn.Parameter(torch.tensor(0.7)))},
     }
-    return found[name]
+    return results[name]
 
 
 def gradients(kernel: str, dtype: torch.dtype, name: str, readings: list[str]) -> list[Tensor | None]:

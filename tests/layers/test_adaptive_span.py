@@ -87,8 +87,8 @@ def test_heads_learn_how_far_they_must_look(distance: int, least: float, most: f
     for _ in range(150):
         mark = torch.randn(4, N, 1, generator=g)
         optimiser.zero_grad()
-        found = layer(torch.cat([torch.eye(N).expand(4, N, N), mark], -1), mask=regard.causal())[..., N:]
-        loss = (found[:, distance:] - mark[:, :-distance]).square().mean()
+        result = layer(torch.cat([torch.eye(N).expand(4, N, N), mark], -1), mask=regard.causal())[..., N:]
+        loss = (result[:, distance:] - mark[:, :-distance]).square().mean()
         (loss + 0.01 * layer.span_cost()).backward()
         optimiser.step()
     assert least <= layer.span.spans().item() <= most

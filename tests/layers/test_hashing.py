@@ -20,10 +20,10 @@ def clustered(B: int, N: int, D: int, clusters: int, spread: float = 0.05, seed:
 def seen_pairs(query: torch.Tensor, chunk: int, rounds: int, buckets: int, ahead: bool, seed: int) -> torch.Tensor:
     """By brute force, for one sequence and head: which keys each query meets in some round."""
     N = query.shape[2]
-    found = hash_buckets(query, buckets, rounds, torch.Generator().manual_seed(seed))[0, 0]
+    result = hash_buckets(query, buckets, rounds, torch.Generator().manual_seed(seed))[0, 0]
     C = -(-N // chunk)
     together = torch.zeros(N, N, dtype=torch.bool)
-    for row in found.tolist():
+    for row in result.tolist():
         order = sorted(range(N), key=lambda i: (row[i], i))
         chunk_of = {token: place // chunk for place, token in enumerate(order)}
         for i in range(N):

@@ -95,6 +95,6 @@ def test_attention_pooling_learns_where_to_look() -> None:
         optimiser.zero_grad()
         (pool(x)[:, 1] - wanted).square().mean().backward()
         optimiser.step()
-    found = pool.weights(x).argmax(-1)
-    assert float((found == at).float().mean()) > 0.99
+    result = pool.weights(x).argmax(-1)
+    assert float((result == at).float().mean()) > 0.99
     assert (pool(x)[:, 1] - wanted).square().mean() < 0.02

@@ -178,7 +178,7 @@ def test_a_hundred_thousand_tokens_stay_small() -> None:
     assert tile.shape == (1, 1, 128, 128)
     assert tile.untyped_storage().nbytes() <= 128 * 128
     kept = [t for m in (mask, *mask.parts) for t in m.__dict__.get("_memo", {}).values()]  # type: ignore[attr-defined]
-    held = sum(t.untyped_storage().nbytes() for found in kept for t in (found if isinstance(found, tuple) else (found,)))
+    held = sum(t.untyped_storage().nbytes() for result in kept for t in (result if isinstance(result, tuple) else (result,)))
     assert held <= 20 * N
 
 

@@ -11,8 +11,8 @@ LENGTHS = torch.tensor([12, 7, 1])
 
 def small(**options: object) -> Bert:
     torch.manual_seed(0)
-    given = {"vocabulary": 40, "d_model": 32, "heads": 4, "layers": 2, "context": 16} | options
-    return Bert(BertConfig(**given)).double().eval()
+    settings = {"vocabulary": 40, "d_model": 32, "heads": 4, "layers": 2, "context": 16} | options
+    return Bert(BertConfig(**settings)).double().eval()
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])

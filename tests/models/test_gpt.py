@@ -18,8 +18,8 @@ SHAPES = {
 
 def small(shape: str = "gpt2", **options: object) -> Gpt:
     torch.manual_seed(0)
-    given = {"vocabulary": 40, "d_model": 32, "heads": 4, "layers": 3, "context": 32} | SHAPES[shape] | options
-    model = Gpt(GptConfig(**given)).double()
+    settings = {"vocabulary": 40, "d_model": 32, "heads": 4, "layers": 3, "context": 32} | SHAPES[shape] | options
+    model = Gpt(GptConfig(**settings)).double()
     with torch.no_grad():
         for parameter in model.parameters():  # an initialisation is nearly uniform; these logits are not
             parameter.add_(0.1 * torch.randn_like(parameter))

@@ -204,8 +204,8 @@ def test_a_saved_folder_comes_back_the_same(model, tmp_path):
     model.eval()
     model.save_folder(tmp_path)
     again = type(model).from_folder(tmp_path)
-    given = (IDS, LENGTHS, IDS[:, :5]) if isinstance(model, Transformer) else (IDS,)
-    assert torch.equal(model(*given), again(*given))
+    inputs = (IDS, LENGTHS, IDS[:, :5]) if isinstance(model, Transformer) else (IDS,)
+    assert torch.equal(model(*inputs), again(*inputs))
     assert not again.training
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
     assert sum(p.numel() for p in again.parameters()) == sum(p.numel() for p in model.parameters())

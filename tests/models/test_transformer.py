@@ -17,8 +17,8 @@ SHAPES = {
 
 def small(shape: str = "waves", **options: object) -> Transformer:
     torch.manual_seed(0)
-    given = {"source_vocabulary": 30, "target_vocabulary": 26, "d_model": 32, "heads": 4, "context": 32} | SHAPES[shape] | options
-    return Transformer(TransformerConfig(**given)).double().eval()
+    settings = {"source_vocabulary": 30, "target_vocabulary": 26, "d_model": 32, "heads": 4, "context": 32} | SHAPES[shape] | options
+    return Transformer(TransformerConfig(**settings)).double().eval()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -210,8 +210,8 @@ class Problem:
         lse = seen.lse.masked_fill(seen.lse == -torch.inf, 0)
         named = {**dict(zip(("query", "key", "value"), inputs, strict=True)), **self.shared}
         named |= {"bias": bias} if isinstance(bias, torch.Tensor) else {}
-        found = torch.autograd.grad((seen.output * upstream[0]).sum() + (lse * upstream[1]).sum(), list(named.values()))
-        return dict(zip(named, found, strict=True))
+        result = torch.autograd.grad((seen.output * upstream[0]).sum() + (lse * upstream[1]).sum(), list(named.values()))
+        return dict(zip(named, result, strict=True))
 
     def compare(self, group: Any) -> dict[str, float]:
         """The largest errors of this rank."""
@@ -254,7 +254,7 @@ def main() -> None:
     rank, _ = join()
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     groups = {2: pairs[rank // 2], 4: dist.group.WORLD}
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, case in CASES.items():
         for dtype in case.dtypes:
             problem = None
@@ -262,10 +262,10 @@ def main() -> None:
                 if sys.argv[1] == sweep_of(case, dtype, size):
                     problem = problem or Problem(case, dtype)
                     try:
-                        found[title(name, dtype, size)] = problem.compare(group)
+                        results[title(name, dtype, size)] = problem.compare(group)
                     except Exception:
-                        found[title(name, dtype, size)] = traceback.format_exc()
-    say(found)
+                        results[title(name, dtype, size)] = traceback.format_exc()
+    say(results)
     dist.destroy_process_group()
 
 

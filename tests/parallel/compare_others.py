@@ -24,12 +24,12 @@ def part(x: torch.Tensor, dim: int = 2, **how: object) -> torch.Tensor:
 
 def round_trip() -> dict:
     """Every position lands on one rank and comes back to its place, whatever the layout and however uneven."""
-    found = {}
+    results = {}
     for layout in ("zigzag", "straight"):
         for n in (1, 3, 8, 13, 64):
             x = torch.arange(2 * n * 3).view(2, n, 3)
-            found[f"{layout} {n}"] = bool(torch.equal(parallel.unshard(part(x, 1, layout=layout), 1, layout=layout), x))
-    return found
+            results[f"{layout} {n}"] = bool(torch.equal(parallel.unshard(part(x, 1, layout=layout), 1, layout=layout), x))
+    return results
 
 
 def fewer_positions_than_ranks() -> dict:
@@ -68,7 +68,7 @@ def dropout() -> dict:
 def what_is_sent() -> dict:
     """How many blocks leave this rank, by mask and layout."""
     q = torch.randn(1, 1, 16, 4)
-    found = {}
+    results = {}
     for name, mask, layout in (
         ("none", None, "zigzag"),
         ("causal zigzag", causal(), "zigzag"),
@@ -78,8 +78,8 @@ def what_is_sent() -> dict:
     ):
         ring = make_ring(q, q, q, mask=mask, layout=layout, timeout=60.0)
         ring.forward()
-        found[name] = ring.exchange.sent_bytes / (2 * q.nbytes)
-    return found
+        results[name] = ring.exchange.sent_bytes / (2 * q.nbytes)
+    return results
 
 
 def _model(model: torch.nn.Module, run: object, ids: torch.Tensor) -> dict:
@@ -100,67 +100,68 @@ def _model(model: torch.nn.Module, run: object, ids: torch.Tensor) -> dict:
 
 
 def gpts() -> dict:
-    found = {}
+    results = {}
     ids = torch.randint(0, 50, (2, 21), generator=torch.Generator().manual_seed(1))
     for positions in ("learned", "sinusoidal", "rotary", "none"):
         torch.manual_seed(2)
         config = GptConfig(vocabulary=50, d_model=32, heads=4, kv_heads=2, layers=2, context=21, positions=positions, window=6)
-        found[positions] = _model(Gpt(config).double(), lambda model, x: model(x), ids)
+        results[positions] = _model(Gpt(config).double(), lambda model, x: model(x), ids)
     model = Gpt(config).double()
     _, whole = model.observe(ids, readings=[Entropy(), Received()])
     with sharded(model, 21):
         _, seen = model.observe(part(ids, 1), readings=[Entropy(), Received()])
-    found["readings"] = {
+    results["readings"] = {
         "error": max(float((a.readings[n] - b.readings[n]).abs().max()) for a, b in zip(whole, seen, strict=True) for n in a.readings)
     }
     before = model(ids)
-    found["whole again"] = {"error": float((model(ids) - before).abs().max()), "names": sorted({type(m).__name__ for m in model.modules()})}
-    return found
+    names = sorted({type(module).__name__ for module in model.modules()})
+    results["whole again"] = {"error": float((model(ids) - before).abs().max()), "names": names}
+    return results
 
 
 def berts() -> dict:
     ids = torch.randint(0, 50, (3, 19), generator=torch.Generator().manual_seed(1))
     lengths = torch.tensor([19, 4, 11])
-    found = {}
+    results = {}
     for positions in ("learned", "rotary"):
         torch.manual_seed(2)
         config = BertConfig(vocabulary=50, d_model=32, heads=4, layers=2, context=19, positions=positions, types=0, dropout=0.0)
-        found[positions] = _model(Bert(config).double(), lambda model, x: model.unmask(model(x, lengths)), ids)
-    return found
+        results[positions] = _model(Bert(config).double(), lambda model, x: model.unmask(model(x, lengths)), ids)
+    return results
 
 
 def regression() -> dict:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     chance = np.random.default_rng(0)
-    found = {}
+    results = {}
     for dtype in (np.float64, np.float32):
         X = chance.uniform(-3, 3, (4001, 2)).astype(dtype)
         y = np.stack([np.sin(X[:, 0]), X[:, 1] ** 2], 1).astype(dtype) + chance.normal(0, 0.1, (4001, 2)).astype(dtype)
         weight = chance.uniform(0, 2, 4001).astype(dtype)
         asked = chance.uniform(-4, 9, (300, 2)).astype(dtype)  # also far from every point
-        for name, w, given in (("plain", 5.0, None), ("weighted", [3.0, 8.0], weight), ("flat", 0.0, None)):
-            one = NadarayaWatson(width=w).fit(X, y, given).predict(asked)
+        for name, w, sample_weight in (("plain", 5.0, None), ("weighted", [3.0, 8.0], weight), ("flat", 0.0, None)):
+            one = NadarayaWatson(width=w).fit(X, y, sample_weight).predict(asked)
             mine = slice(rank, None, ranks) if name != "weighted" else slice(rank * 1000, (rank + 1) * 1000 + (rank == 3))
-            model = ShardedNadarayaWatson(width=w).fit(X[mine], y[mine], None if given is None else given[mine])
+            model = ShardedNadarayaWatson(width=w).fit(X[mine], y[mine], None if sample_weight is None else sample_weight[mine])
             many = model.predict(asked)
-            found[f"{name} {np.dtype(dtype).name}"] = {"error": float(np.abs(one - many).max()), "points": model.points_}
+            results[f"{name} {np.dtype(dtype).name}"] = {"error": float(np.abs(one - many).max()), "points": model.points_}
     try:
         ShardedNadarayaWatson().fit(np.zeros((3, 2 if rank else 1)), np.zeros(3))
     except parallel.RingError as error:
-        found["misfit"] = str(error)
-    return found
+        results["misfit"] = str(error)
+    return results
 
 
 def main() -> None:
     join()
     torch.set_default_dtype(torch.float32)
-    found = {}
+    results = {}
     for job in (round_trip, fewer_positions_than_ranks, half_precision, dropout, what_is_sent, gpts, berts, regression):
         try:
-            found[job.__name__] = job()
+            results[job.__name__] = job()
         except Exception:
-            found[job.__name__] = traceback.format_exc()
-    say(found)
+            results[job.__name__] = traceback.format_exc()
+    say(results)
     dist.destroy_process_group()
 
 

@@ -64,15 +64,15 @@ SCENARIOS: dict[str, Callable[[dist.ProcessGroup, int], object]] = {
 def main() -> None:
     rank, ranks = join()
     groups = {name: dist.new_group(list(range(ranks))) for name in SCENARIOS}
-    found = {}
+    results = {}
     for name, scenario in SCENARIOS.items():
         dist.barrier()
         try:
             scenario(groups[name], rank)
-            found[name] = "nothing"
+            results[name] = "nothing"
         except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    say(found)
+            results[name] = f"{type(error).__name__}: {error}"
+    say(results)
     os._exit(0)  # some groups are broken on purpose: no farewells
 
 

@@ -19,7 +19,7 @@ STEPS = 60
 
 def children(parent: int) -> dict[str, int]:
     """The processes torchrun started, by rank."""
-    found = {}
+    results = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -27,8 +27,8 @@ def children(parent: int) -> dict[str, int]:
             if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
                 environment = dict(line.split("=", 1) for line in (folder / "environ").read_text().split("\0") if "=" in line)
                 if "RANK" in environment:
-                    found[environment["RANK"]] = int(folder.name)
-    return found
+                    results[environment["RANK"]] = int(folder.name)
+    return results
 
 
 @pytest.mark.slow

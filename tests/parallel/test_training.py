@@ -80,8 +80,8 @@ def write(folder: Path, task: str, *, accumulate: int, steps: int = STEPS, **opt
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "t.txt").write_text(text())
     path = folder / "config.toml"
-    given = {"accumulate": accumulate, "steps": steps, "model": "", "batch": 2, **options}
-    path.write_text((LM if task == "lm" else MLM).format(**given))
+    settings = {"accumulate": accumulate, "steps": steps, "model": "", "batch": 2, **options}
+    path.write_text((LM if task == "lm" else MLM).format(**settings))
     return path
 
 

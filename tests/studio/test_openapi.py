@@ -44,8 +44,8 @@ def test_every_answer_was_promised(studio: Any, mode: str) -> None:
         with contextlib.suppress(Unsatisfiable):  # what takes nothing cannot be asked wrongly
             ask()
 
-    for found in schema.get_all_operations():
-        if (operation := found.ok()).path not in ASIDE:
+    for result in schema.get_all_operations():
+        if (operation := result.ok()).path not in ASIDE:
             hold(operation)
     assert tried > 30
 

@@ -64,8 +64,8 @@ SOURCE, LENGTHS = torch.tensor([[3, 0, 0, 0], [7, 1, 1, 1], [9, 2, 2, 0]]), torc
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_a_wide_beam_finds_the_best_of_all_targets(penalty):
     model = Table()
-    found = beam(model, SOURCE, LENGTHS, width=80, n_best=3, length_penalty=penalty, max_length=4)
-    for row, hypotheses in zip((3, 7, 9), found, strict=True):
+    result = beam(model, SOURCE, LENGTHS, width=80, n_best=3, length_penalty=penalty, max_length=4)
+    for row, hypotheses in zip((3, 7, 9), result, strict=True):
         scored = sorted(((model.score(row, t) / ((5 + len(t) + 1) / 6) ** penalty, t) for t in model.all_targets(4)), reverse=True)
         assert [h.tokens for h in hypotheses] == [t for _, t in scored[:3]]
         assert [h.score for h in hypotheses] == pytest.approx([s for s, _ in scored[:3]], abs=1e-5)
@@ -94,8 +94,8 @@ def test_sentences_do_not_disturb_each_other():
 
 
 def test_alignments_follow_their_hypothesis_and_are_cut_to_the_source():
-    found = beam(Table(), SOURCE, LENGTHS, width=4, n_best=2, max_length=6, align=True)
-    for hypotheses, length in zip(found, LENGTHS.tolist(), strict=True):
+    result = beam(Table(), SOURCE, LENGTHS, width=4, n_best=2, max_length=6, align=True)
+    for hypotheses, length in zip(result, LENGTHS.tolist(), strict=True):
         for h in hypotheses:
             wanted = torch.nn.functional.one_hot(torch.arange(len(h.tokens)) % 4, 4).float()[:, :length]
             assert torch.equal(h.alignment, wanted)
@@ -152,9 +152,10 @@ def test_hoping_for_less_stops_sooner_and_finds_the_same():
     source, lengths = torch.randint(5, 20, (1, 6)), torch.tensor([6])
     with torch.no_grad():
         model.readout.logits.bias[EOS] = 1.0  # ends are likely, so that some target is finished early
-    found = {}
+    results = {}
     for expected in (None, [9]):
         steps.clear()
-        found[expected is None] = (beam(model, source, lengths, width=4, max_length=80, expected_lengths=expected)[0][0].tokens, len(steps))
-    assert found[True][0] == found[False][0]
-    assert found[False][1] < found[True][1]
+        best = beam(model, source, lengths, width=4, max_length=80, expected_lengths=expected)[0][0]
+        results[expected is None] = (best.tokens, len(steps))
+    assert results[True][0] == results[False][0]
+    assert results[False][1] < results[True][1]

@@ -19,7 +19,7 @@ def exact_by_length(folder: Path, kind: str, model: str) -> list[metrics.LengthR
     path = config(folder, f"steps = 450\nrate = 4e-3\n{SCHEDULE}", kind=kind, model=model, batch_tokens=800)
     _, run = train("translation", path)
     pairs = read_pairs(folder / "valid.tsv")
-    outputs = [found[0].text for found in Translations.open(run).candidates([p.source for p in pairs], width=1)]
+    outputs = [results[0].text for results in Translations.open(run).candidates([p.source for p in pairs], width=1)]
     return metrics.by_length(outputs, [p.target for p in pairs], [len(p.source.split()) for p in pairs], rows=4)
 
 

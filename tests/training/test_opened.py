@@ -61,11 +61,11 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         {"question": f"Where is {name}?", "answers": [{"text": place, "answer_start": context.index(place)}]} for name, place in PLACES
     ]
     (folder / "articles.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": context, "qas": asked * 6}]}]}))
-    found = {}
+    results = {}
     for task in TASKS:
         (folder / f"{task}.toml").write_text(f'out = "{task}"\n{CONFIGS[task]}{TRAINING}')
-        found[task] = train(task, folder / f"{task}.toml")[1]
-    return found
+        results[task] = train(task, folder / f"{task}.toml")[1]
+    return results
 
 
 @pytest.mark.parametrize("task", TASKS)

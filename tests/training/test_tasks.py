@@ -175,10 +175,10 @@ def test_every_translator_trains_and_opens_again(tmp_path, kind):
     state, run = train("translation", path)
     assert state.finished
     opened = Translations.open(run)
-    found = opened.candidates(["a b c", "", "zzz"], n_best=2, align=True)
-    assert [len(row) for row in found] == [2, 2, 2]
+    result = opened.candidates(["a b c", "", "zzz"], n_best=2, align=True)
+    assert [len(row) for row in result] == [2, 2, 2]
     if kind != "fixed":
-        assert found[0][0].alignment.shape == (len(found[0][0].target_words), 3)
+        assert result[0][0].alignment.shape == (len(result[0][0].target_words), 3)
     assert len({id(v) for v in (opened.source.to_json(), opened.target.to_json())}) == 2
     assert opened.source.to_json() == opened.target.to_json()
 

