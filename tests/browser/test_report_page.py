@@ -61,21 +61,21 @@ def until(view: Any, condition: str) -> None:
 def becomes(view: Any, /, **wanted: Any) -> None:
     """Wait until the page's state holds these values."""
     for _ in range(200):
-        found = state(view)
-        if {name: found[name] for name in wanted} == wanted:
+        result = state(view)
+        if {name: result[name] for name in wanted} == wanted:
             return
         view.wait_for_timeout(25)
-    pytest.fail(f"the state never held {wanted}; at last it was {found}")
+    pytest.fail(f"the state never held {wanted}; at last it was {result}")
 
 
 def shows(view: Any, selector: str, wanted: str | list[str], *, within: bool = False) -> None:
     """Wait until an element (or, for a list, all of them) says this; `within`: among other things."""
     for _ in range(200):
-        found = view.locator(selector).all_inner_texts()
-        if found == wanted if isinstance(wanted, list) else len(found) == 1 and (wanted in found[0] if within else wanted == found[0]):
+        result = view.locator(selector).all_inner_texts()
+        if result == wanted if isinstance(wanted, list) else len(result) == 1 and (wanted in result[0] if within else wanted == result[0]):
             return
         view.wait_for_timeout(25)
-    pytest.fail(f"{selector} never said {wanted!r}; at last it said {found!r}")
+    pytest.fail(f"{selector} never said {wanted!r}; at last it said {result!r}")
 
 
 def value(text: str) -> float:
@@ -256,6 +256,22 @@ def test_zoom_shows_fewer_cells_and_the_tile_in_python(show: Show) -> None:
     until(view, f"document.querySelector('.regard').regard.view.plot.box.width === {len(WORDS)}")
 
 
+def test_the_labels_beside_a_zoomed_pattern_select_no_hidden_cell(show: Show) -> None:
+    view = show(short_page(), fragment="#layer=0&head=1&q=9&k=9")
+    for _ in range(2):
+        view.keyboard.press("+")
+        view.evaluate(FRAME)
+    until(view, "document.querySelector('.regard').regard.view.plot.box.x0 > 2")
+    box, margin = view.locator(".rv-canvas").bounding_box(), "document.querySelector('.regard').regard.view.plot.margin"
+    top = view.evaluate(f"{margin}.top")
+    view.mouse.move(box["x"] + view.evaluate(f"{margin}.left") - 5, box["y"] + top + 30)
+    view.evaluate(FRAME)
+    assert (state(view)["q"], state(view)["k"]) == (9, 9)
+    view.mouse.move(box["x"] + view.evaluate(f"{margin}.left") + 5, box["y"] + top + 30)
+    view.evaluate(FRAME)
+    assert state(view)["k"] != 9  # a visible cell is selected
+
+
 def test_the_address_holds_the_view(show: Show) -> None:
     view = show(short_page())
     change(view, entry=0, head=3, picture="stacked", scale="rank", form="column", lang="zh")
@@ -356,7 +372,7 @@ def test_a_long_text_keeps_the_page_light_and_the_numbers_right(show: Show) -> N
 
 def test_a_server_may_give_exact_tiles(show: Show) -> None:
     view = show(far_page())
-    given = long(3000, k=2, side=64, keep=True).head(0, 0).tile(rows=slice(2000, 2001))[0]
+    weights = long(3000, k=2, side=64, keep=True).head(0, 0).tile(rows=slice(2000, 2001))[0]
     view.evaluate(
         """async (row) => {
           const payload = JSON.parse(document.getElementById('payload').textContent);
@@ -369,12 +385,12 @@ def test_a_server_may_give_exact_tiles(show: Show) -> None:
           } });
           second.set({ entry: 0, head: 0, q: 2000 });
         }""",
-        given.tolist(),
+        weights.tolist(),
     )
     until(view, "document.querySelectorAll('.rv-list button').length > 2")
     assert [0, 0, [2000, 2001], [0, 3000]] in view.evaluate("window.asked")
     shown = [value(text) for text in view.locator(".rv-list button .rv-num").all_inner_texts()]
-    assert shown == pytest.approx(given.topk(8).values.tolist(), abs=6e-4)
+    assert shown == pytest.approx(weights.topk(8).values.tolist(), abs=6e-4)
     for _ in range(7):
         view.evaluate("second.view.state.k = 2000")
         view.locator(".rv-canvas").press("+")
@@ -480,6 +496,6 @@ def test_a_notebook_s_frame_works(show: Show) -> None:
 def test_axe_finds_nothing_serious(show: Show, name: str, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed; pip install axe-playwright-python")
     view = show(short_page("zh" if scheme == "dark" else "en"), fragment=f"#view={name}&q=6", color_scheme=scheme, bypass_csp=True)
-    found = axe.Axe().run(view).response["violations"]
-    serious = [v for v in found if v["impact"] in ("serious", "critical")]
+    result = axe.Axe().run(view).response["violations"]
+    serious = [v for v in result if v["impact"] in ("serious", "critical")]
     assert [(v["id"], v["nodes"][0]["html"][:120], v["nodes"][0]["failureSummary"]) for v in serious] == []

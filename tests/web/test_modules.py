@@ -24,6 +24,7 @@ ONCE = {  # each of these browser functions is used in one module, which the oth
     "createObjectURL": "web/download.js",
     "fetch(": "studio/static/server.js",
 }
+MOST_LINES = 90  # of a function
 OLD_WORDS = ("房间", "透视", "图样", "汇点", "Take back", "Rooms", "beam found")
 
 
@@ -39,6 +40,15 @@ def test_imports_lead_to_files(module: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_says_what_it_is(module: str) -> None:
     assert (ROOT / module).read_text(encoding="utf-8").startswith("// ")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_functions_fit_two_screens(module: str) -> None:
+    """prettier indents what is inside a function, so that it ends at the next line that begins with a brace."""
+    text = (ROOT / module).read_text(encoding="utf-8")
+    functions = re.finditer(r"^(?:export )?(?:async )?function (\w+).*?^}", text, re.MULTILINE | re.DOTALL)
+    lengths = {function[1]: function[0].count("\n") + 1 for function in functions}
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
 
 
 @pytest.mark.parametrize(("name", "home"), ONCE.items())
