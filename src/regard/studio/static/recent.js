@@ -1,4 +1,4 @@
-// What was opened last, kept in this browser: [{ page, hash, label }], newest first.
+// What was opened recently, kept in this browser: [{ page, hash, label }], newest first.
 
 import { store, stored } from "../../web/preferences.js";
 

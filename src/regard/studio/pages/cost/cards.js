@@ -49,22 +49,6 @@ export function parametersCard(texts, plan, { part: wanted }, width, choose) {
       text: fits ? texts.part(name) : "",
     });
   };
-  const row = ([name, { value, formula }], i) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, h("i", { class: "st-dot", css: { background: partColour(name, i) } }), texts.part(name)),
-      h("td", { class: "st-n", text: count(value) }),
-      h("td", { class: "st-n", text: `${number((100 * value) / total.value, 2)} %` }),
-      h("td", { class: "rv-quiet" }, withSubscripts(texts.formula(formula))),
-    );
-  const { part, count: counted, share, formula } = texts.columns;
-  const columns = [
-    [part, ""],
-    [counted, "st-n"],
-    [share, "st-n"],
-    [formula, ""],
-  ];
   return h(
     "div",
     { class: "st-card" },
@@ -82,25 +66,30 @@ export function parametersCard(texts, plan, { part: wanted }, width, choose) {
       h("span", {}, "  ", withSubscripts(`${texts.formula(quantity.formula)} = ${quantity.numbers} = `)),
       h("b", { class: "rv-num", text: count(quantity.value) }),
     ),
-    h(
-      "div",
-      { class: "st-scroll", tabindex: "0" },
-      h(
-        "table",
-        { class: "st-table" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            columns.map(([text, align]) => h("th", { scope: "col", class: align, text })),
-          ),
-        ),
-        h("tbody", {}, list.map(row)),
-      ),
-    ),
+    parametersTable(texts, list, total.value),
   );
+}
+
+function parametersTable(texts, list, total) {
+  const { part, count: counted, share, formula } = texts.columns;
+  const columns = [
+    [part, ""],
+    [counted, "st-n"],
+    [share, "st-n"],
+    [formula, ""],
+  ];
+  const heads = columns.map(([text, align]) => h("th", { scope: "col", class: align, text }));
+  const row = ([name, quantity], i) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, h("i", { class: "st-dot", css: { background: partColour(name, i) } }), texts.part(name)),
+      h("td", { class: "st-n", text: count(quantity.value) }),
+      h("td", { class: "st-n", text: `${number((100 * quantity.value) / total, 2)} %` }),
+      h("td", { class: "rv-quiet" }, withSubscripts(texts.formula(quantity.formula))),
+    );
+  const table = h("table", { class: "st-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, list.map(row)));
+  return h("div", { class: "st-scroll", tabindex: "0" }, table);
 }
 
 export function piecesCard(texts, pieces) {

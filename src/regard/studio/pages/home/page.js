@@ -1,4 +1,4 @@
-// The front page: one sentence, three doors, a small attention to try at once, and what was opened last.
+// The front page: one sentence, links to three starting points, a small attention to try at once, and what was opened recently.
 
 import { h } from "../../../web/dom.js";
 import { weightStyle } from "../../../web/colours.js";

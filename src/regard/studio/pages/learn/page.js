@@ -31,42 +31,13 @@ export function mount(container, studio) {
     memory.screen = Math.max(0, Math.min(SCREENS.length - 1, screen));
     studio.keep({ screen: String(memory.screen + 1), present: memory.present ? "1" : null });
     root.classList.toggle("st-present", memory.present);
-    const words = texts.screens[memory.screen];
-    const error = problem(studio);
-    const trial = h("div", { class: "st-trial", "data-trial": "" });
-    place.replaceChildren(
-      h("h2", { text: `${memory.screen + 1}  ${words.title}` }),
-      h("p", { class: "st-say", text: words.say }),
-      trial,
-      error.element,
-      questionElement(texts, words, memory.answers[memory.screen], (option) => {
-        memory.answers[memory.screen] = option;
-      }),
-      h("details", { class: "st-notes" }, h("summary", { text: texts.notes }), h("p", { text: words.notes })),
-    );
-    drawNavigation();
-    mounted = SCREENS[memory.screen].mount(trial, { studio, words, error: (reason) => error.show(reason) });
+    const { parts, trial, error } = screenParts(studio, memory.screen);
+    place.replaceChildren(...parts);
+    drawNavigation(navigation, texts, memory.screen, show);
+    mounted = SCREENS[memory.screen].mount(trial, { studio, words: texts.screens[memory.screen], error });
     studio.ready();
   }
   const navigation = h("nav", { class: "st-steps", "aria-label": texts.title });
-  function drawNavigation() {
-    const { screen } = memory;
-    const button = (text, target, props = {}) =>
-      h("button", { type: "button", class: "rv-plain", onclick: () => show(target), text, ...props });
-    const dot = (_, i) =>
-      button(String(i + 1), i, {
-        class: "st-step",
-        "aria-current": i === screen ? "step" : null,
-        "aria-label": `${i + 1}: ${texts.screens[i].title}`,
-      });
-    const focused = navigation.contains(document.activeElement) && document.activeElement.dataset.go;
-    navigation.replaceChildren(
-      button(`← ${texts.back}`, screen - 1, { disabled: screen === 0, "data-go": "back" }),
-      h("span", { class: "st-dots" }, SCREENS.map(dot)),
-      button(`${texts.next} →`, screen + 1, { class: "st-go", disabled: screen === SCREENS.length - 1, "data-go": "next" }),
-    );
-    if (focused) navigation.querySelector(`[data-go="${focused}"]`)?.focus();
-  }
   const togglePresent = () => {
     memory.present = !memory.present;
     show(memory.screen);
@@ -104,4 +75,42 @@ export function mount(container, studio) {
       if (mounted && mounted.leave) mounted.leave();
     },
   };
+}
+
+// One sentence, the place for the thing to try, the question, the teacher's notes.
+function screenParts(studio, screen) {
+  const { texts, memory } = studio;
+  const words = texts.screens[screen];
+  const error = problem(studio);
+  const trial = h("div", { class: "st-trial", "data-trial": "" });
+  const question = questionElement(texts, words, memory.answers[screen], (option) => {
+    memory.answers[screen] = option;
+  });
+  const parts = [
+    h("h2", { text: `${screen + 1}  ${words.title}` }),
+    h("p", { class: "st-say", text: words.say }),
+    trial,
+    error.element,
+    question,
+    h("details", { class: "st-notes" }, h("summary", { text: texts.notes }), h("p", { text: words.notes })),
+  ];
+  return { parts, trial, error: (reason) => error.show(reason) };
+}
+
+function drawNavigation(navigation, texts, screen, show) {
+  const button = (text, target, props = {}) =>
+    h("button", { type: "button", class: "rv-plain", onclick: () => show(target), text, ...props });
+  const dot = (_, i) =>
+    button(String(i + 1), i, {
+      class: "st-step",
+      "aria-current": i === screen ? "step" : null,
+      "aria-label": `${i + 1}: ${texts.screens[i].title}`,
+    });
+  const focused = navigation.contains(document.activeElement) && document.activeElement.dataset.go;
+  navigation.replaceChildren(
+    button(`← ${texts.back}`, screen - 1, { disabled: screen === 0, "data-go": "back" }),
+    h("span", { class: "st-dots" }, SCREENS.map(dot)),
+    button(`${texts.next} →`, screen + 1, { class: "st-go", disabled: screen === SCREENS.length - 1, "data-go": "next" }),
+  );
+  if (focused) navigation.querySelector(`[data-go="${focused}"]`)?.focus();
 }

@@ -54,36 +54,10 @@ export function whatIf(studio, { onChange, error }) {
   }
 
   function drawValue() {
-    const { what } = draft;
-    if (what === "mute") return valueControl.replaceChildren();
-    const { low, high, log } = CHANGES[what];
-    const show = {
-      temperature: (v) => number(v, 2),
-      window: (v) => texts.positions(Math.round(v)),
-      forget: (v) => texts.tokens(Math.round(v)),
-    };
-    const control = slider(texts.whats[what], { low, high, value: draft.value, log, step: log ? null : 1, show: show[what] }, (value) => {
-      draft.value = log ? value : Math.round(value);
-      if (choices.changes.some(replaces(draftChange()))) apply();
-    });
-    return valueControl.replaceChildren(control.element);
+    const applyAgain = () => choices.changes.some(replaces(draftChange())) && apply();
+    valueControl.replaceChildren(...(draft.what === "mute" ? [] : [valueSlider(texts, draft, applyAgain)]));
   }
-
-  function drawList() {
-    const { changes } = choices;
-    if (!changes.length) return list.replaceChildren();
-    const chip = (change, i) =>
-      h("button", {
-        type: "button",
-        class: "st-chip",
-        "aria-label": `${texts.undo} ${texts.describe(change)}`,
-        onclick: () => setChanges(changes.filter((_, k) => k !== i)),
-        text: `${texts.describe(change)} ×`,
-      });
-    const undoAll = h("button", { type: "button", class: "rv-plain", onclick: () => setChanges([]), text: texts.undoAll });
-    return list.replaceChildren(h("span", { class: "st-label", text: texts.active }), ...changes.map(chip), undoAll);
-  }
-
+  const drawList = () => list.replaceChildren(...changeChips(texts, choices.changes, setChanges));
   function drawOutput() {
     const { effect } = memory;
     if (effect) output.replaceChildren(...effectElements(texts, effect));
@@ -91,26 +65,7 @@ export function whatIf(studio, { onChange, error }) {
     else output.replaceChildren(h("p", { class: "st-hint", text: texts.hint }));
   }
 
-  const chooseWhat = (what) => {
-    Object.assign(draft, { what, value: CHANGES[what].initial });
-    drawValue();
-  };
-  const whats = Object.keys(CHANGES).map((what) => [what, texts.whats[what]]);
-  const scopes = [
-    ["head", texts.oneHead],
-    ["layer", texts.wholeLayer],
-  ];
-  const scope = choice(texts.scope, scopes, draft.wholeLayer ? "layer" : "head", (value) => {
-    draft.wholeLayer = value === "layer";
-  });
-  const controls = h(
-    "div",
-    { class: "st-bar" },
-    choice(texts.change, whats, draft.what, chooseWhat).element,
-    scope.element,
-    valueControl,
-    h("button", { type: "button", class: "st-go", "data-apply": "", onclick: apply, text: texts.apply }),
-  );
+  const controls = changeControls(texts, draft, { drawValue, valueControl, apply });
   drawValue();
   drawList();
   drawOutput();
@@ -126,6 +81,52 @@ export function whatIf(studio, { onChange, error }) {
       title.textContent = texts.at(head.layer, head.head);
     },
   };
+}
+
+// What is changed, in one head or its whole layer, by how much, and the button that applies it.
+function changeControls(texts, draft, { drawValue, valueControl, apply }) {
+  const whats = Object.keys(CHANGES).map((what) => [what, texts.whats[what]]);
+  const what = choice(texts.change, whats, draft.what, (chosen) => {
+    Object.assign(draft, { what: chosen, value: CHANGES[chosen].initial });
+    drawValue();
+  });
+  const scopes = [
+    ["head", texts.oneHead],
+    ["layer", texts.wholeLayer],
+  ];
+  const scope = choice(texts.scope, scopes, draft.wholeLayer ? "layer" : "head", (value) => {
+    draft.wholeLayer = value === "layer";
+  });
+  const button = h("button", { type: "button", class: "st-go", "data-apply": "", onclick: apply, text: texts.apply });
+  return h("div", { class: "st-bar" }, what.element, scope.element, valueControl, button);
+}
+
+function valueSlider(texts, draft, changed) {
+  const { low, high, log } = CHANGES[draft.what];
+  const show = {
+    temperature: (v) => number(v, 2),
+    window: (v) => texts.positions(Math.round(v)),
+    forget: (v) => texts.tokens(Math.round(v)),
+  }[draft.what];
+  return slider(texts.whats[draft.what], { low, high, value: draft.value, log, step: log ? null : 1, show }, (value) => {
+    draft.value = log ? value : Math.round(value);
+    changed();
+  }).element;
+}
+
+// The active changes; a click on one undoes it.
+function changeChips(texts, changes, setChanges) {
+  if (!changes.length) return [];
+  const chip = (change, i) =>
+    h("button", {
+      type: "button",
+      class: "st-chip",
+      "aria-label": `${texts.undo} ${texts.describe(change)}`,
+      onclick: () => setChanges(changes.filter((_, k) => k !== i)),
+      text: `${texts.describe(change)} ×`,
+    });
+  const undoAll = h("button", { type: "button", class: "rv-plain", onclick: () => setChanges([]), text: texts.undoAll });
+  return [h("span", { class: "st-label", text: texts.active }), ...changes.map(chip), undoAll];
 }
 
 // How far the output moved, token by token, and the next token's probabilities before and after.

@@ -2,7 +2,7 @@
 
 export const EN = {
   tab: "Regression",
-  title: "Attention as regression",
+  title: "Attention as kernel regression",
   lead:
     "Nadaraya–Watson regression is attention: the prediction at x is a weighted mean of the targets, with query " +
     "x, keys xᵢ, values yᵢ and weights softmax(−½((x − xᵢ)w)²). Move w, the inverse bandwidth: the " +
@@ -45,7 +45,7 @@ export const EN = {
 
 export const ZH = {
   tab: "回归",
-  title: "注意力就是回归",
+  title: "从核回归看注意力",
   lead:
     "Nadaraya–Watson 回归就是注意力：x 处的预测值是各目标值的加权平均，其中查询为 " +
     "x，键为 xᵢ，值为 yᵢ，权重为 softmax(−½((x − xᵢ)w)²)。拖动带宽的倒数 w：w " +

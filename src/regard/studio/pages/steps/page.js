@@ -20,21 +20,13 @@ export function mount(container, studio) {
 }
 
 function mountExample(container, studio) {
-  const { texts, memory, params } = studio;
-  const otherLanguage = memory.settings && memory.settings.isExample && memory.lang !== studio.lang;
-  const otherText = memory.settings && params.text && params.text !== memory.settings.text;
-  if (!memory.settings || otherLanguage || otherText) {
-    Object.assign(memory, { settings: initialSettings(studio.lang, params), lang: studio.lang, answer: null });
-  }
-  const settings = memory.settings;
+  const { texts, memory } = studio;
+  const settings = rememberedSettings(studio);
   const error = problem(studio);
   const stages = h("div", { class: "st-flow" });
-  const words = h("div", { class: "st-words", role: "group", "aria-label": texts.words });
   const explanation = h("p", { class: "st-sum", role: "status", "aria-live": "polite", "data-sum": "", text: texts.hover });
   const proof = h("span", { class: "st-right rv-num", "data-proof": "" });
-  const written = h("p", { class: "st-lead", "data-formula": "" });
-  const wordNotes = h("p", { class: "st-hint", role: "status", "data-words": "" });
-
+  const formula = h("p", { class: "st-lead", "data-formula": "" });
   const compute = latest(async () => {
     try {
       memory.answer = await post("/api/steps", requestOf(settings));
@@ -51,104 +43,37 @@ function mountExample(container, studio) {
     studio.keep(addressOf(settings));
     compute();
   }
-  function changeSentence() {
-    const all = splitWords(sentence.value);
-    const typed = all.slice(0, MOST_WORDS);
-    if (!typed.length) {
-      sentence.value = settings.text;
-      return;
-    }
-    change({
-      text: typed.join(" "),
-      words: typed,
-      given: all.length,
-      embeddings: typed.map(embed),
-      current: Math.min(settings.current, typed.length - 1),
-      isExample: false,
-    });
-  }
-  const sentence = h("input", {
-    type: "text",
-    class: "st-text",
-    value: settings.text,
-    maxlength: "400",
-    "aria-label": texts.sentence,
-    onchange: changeSentence,
-  });
-
   const controls = switches(texts, settings, change);
+  const words = sentenceWords(studio, settings, change);
+  const line = foot(studio.shellTexts, {
+    code: () => pythonOf(settings),
+    saves: { json: () => ({ asked: requestOf(settings), answer: memory.answer }) },
+  });
 
   function draw() {
     const { answer } = memory;
     const head = answer.heads[settings.shown];
     if (!head || head.query.length !== settings.words.length) return; // an answer to an earlier sentence
     controls.draw();
-    const focused = stages.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-    stages.replaceChildren(...stageElements(studio, settings, answer, { change, explain }));
-    if (focused) [...stages.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+    keepingFocus(stages, () => stages.replaceChildren(...stageElements(studio, settings, answer, { change, explain })));
     proof.textContent = answer.proof === 0 ? `✓ ${texts.proofExact}` : `✓ ${texts.proof} ${number(answer.proof)}`;
-    written.replaceChildren(attentionFormula(settings));
-    drawWords(settings.current);
-    drawWordNotes();
+    formula.replaceChildren(attentionFormula(settings));
+    words.draw(settings.current);
     line.draw();
   }
-
   // Write the arithmetic of a cell; a click on a pair of words makes its query the current word.
   function explain(stage, name, i, j, clicked) {
-    const { answer } = memory;
-    const { rows, columns } = name;
-    const [stageName, shown] = stage.split(":"); // "change:1": the second head's own
-    const context = {
-      settings,
-      head: answer.heads[shown ?? settings.shown],
-      maps: settings.heads[shown ?? settings.shown],
-      embeddings: settings.embeddings,
-      answer,
-      texts,
-    };
-    explanation.replaceChildren(
-      h("span", { class: "st-where", text: `${name.title}  ${rows[i]} · ${columns[j]}:  ` }),
-      h("b", { class: "rv-num", text: arithmetic(shown === undefined ? stage : `${stageName}-of-head`, i, j, context) }),
-    );
+    explanation.replaceChildren(...explanationOf(studio, settings, { stage, name, i, j }));
     if (!PER_WORD_PAIR.includes(stage)) return;
-    drawWords(i);
+    words.draw(i);
     if (clicked) change({ current: i });
   }
 
-  // The sentence itself: the current word red, the others by the weight it gives them.
-  function drawWords(current) {
-    const weights = memory.answer.heads[settings.shown].weights[current];
-    const button = (word, j) =>
-      h("button", {
-        type: "button",
-        class: "st-word",
-        "aria-pressed": String(j === current),
-        "aria-label": `${word} ${number(weights[j])}`,
-        css: j === current ? {} : weightStyle(weights[j], studio.dark),
-        onclick: () => change({ current: j }),
-        text: isMadeUp(settings, j) ? `${word}*` : word,
-      });
-    words.replaceChildren(...settings.words.map(button));
-  }
-  // What the reader must know of the words: which numbers were made up, and what was left out.
-  function drawWordNotes() {
-    const madeUp = settings.words.filter((_, j) => isMadeUp(settings, j));
-    const notes = [
-      madeUp.length ? texts.madeUp(madeUp.join(", ")) : "",
-      settings.given > settings.words.length ? texts.cut(settings.words.length, settings.given) : "",
-    ];
-    wordNotes.textContent = notes.filter(Boolean).join(" ");
-  }
-
-  const line = foot(studio.shellTexts, {
-    code: () => pythonOf(settings),
-    saves: { json: () => ({ asked: requestOf(settings), answer: memory.answer }) },
-  });
   container.append(
-    pageHead(texts, written),
-    h("div", { class: "st-ask" }, sentence, controls.element, error.element),
-    h("div", { class: "st-row" }, words, proof),
-    wordNotes,
+    pageHead(texts, formula),
+    h("div", { class: "st-ask" }, sentenceInput(texts, settings, change), controls.element, error.element),
+    h("div", { class: "st-row" }, words.element, proof),
+    words.notes,
     stages,
     explanation,
     line.element,
@@ -160,6 +85,93 @@ function mountExample(container, studio) {
   }
   change();
   return {};
+}
+
+// The settings of the last visit, unless the address names another sentence or the example was in another language.
+function rememberedSettings({ memory, params, lang }) {
+  const otherLanguage = memory.settings && memory.settings.isExample && memory.lang !== lang;
+  const otherText = memory.settings && params.text && params.text !== memory.settings.text;
+  if (!memory.settings || otherLanguage || otherText) {
+    Object.assign(memory, { settings: initialSettings(lang, params), lang, answer: null });
+  }
+  return memory.settings;
+}
+
+// Draw anew without losing the keyboard's place: the element with the same name gets the focus again.
+function keepingFocus(element, draw) {
+  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  draw();
+  if (focused) [...element.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === focused)?.focus();
+}
+
+function sentenceInput(texts, settings, change) {
+  function changeSentence() {
+    const all = splitWords(input.value);
+    const words = all.slice(0, MOST_WORDS);
+    if (!words.length) {
+      input.value = settings.text;
+      return;
+    }
+    change({
+      text: words.join(" "),
+      words,
+      typed: all.length,
+      embeddings: words.map(embed),
+      current: Math.min(settings.current, words.length - 1),
+      isExample: false,
+    });
+  }
+  const input = h("input", {
+    type: "text",
+    class: "st-text",
+    value: settings.text,
+    maxlength: "400",
+    "aria-label": texts.sentence,
+    onchange: changeSentence,
+  });
+  return input;
+}
+
+// The sentence itself, the current word red, the others by the weight it gives them; and notes on the words: which numbers were made up, and
+// what was left out.
+function sentenceWords(studio, settings, change) {
+  const { texts, memory } = studio;
+  const element = h("div", { class: "st-words", role: "group", "aria-label": texts.words });
+  const notes = h("p", { class: "st-hint", role: "status", "data-words": "" });
+  function draw(current) {
+    const weights = memory.answer.heads[settings.shown].weights[current];
+    const button = (word, j) =>
+      h("button", {
+        type: "button",
+        class: "st-word",
+        "aria-pressed": String(j === current),
+        "aria-label": `${word} ${number(weights[j])}`,
+        css: j === current ? {} : weightStyle(weights[j], studio.dark),
+        onclick: () => change({ current: j }),
+        text: isMadeUp(settings, j) ? `${word}*` : word,
+      });
+    element.replaceChildren(...settings.words.map(button));
+    const madeUp = settings.words.filter((_, j) => isMadeUp(settings, j));
+    const sentences = [
+      madeUp.length ? texts.madeUp(madeUp.join(", ")) : "",
+      settings.typed > settings.words.length ? texts.cut(settings.words.length, settings.typed) : "",
+    ];
+    const text = sentences.filter(Boolean).join(" ");
+    if (notes.textContent !== text) notes.textContent = text; // a screen reader reads it once
+  }
+  return { element, notes, draw };
+}
+
+// Which cell of which matrix, and how its number is computed. stage: "weights", or of a head's own "change:1".
+function explanationOf({ texts, memory }, settings, { stage, name, i, j }) {
+  const { answer } = memory;
+  const [stageName, ownHead] = stage.split(":");
+  const shown = ownHead ?? settings.shown;
+  const context = { settings, head: answer.heads[shown], maps: settings.heads[shown], embeddings: settings.embeddings, answer, texts };
+  return [
+    h("span", { class: "st-where", text: `${name.title}  ${name.rows[i]} · ${name.columns[j]}:  ` }),
+    h("b", { class: "rv-num", text: arithmetic(ownHead === undefined ? stage : `${stageName}-of-head`, i, j, context) }),
+  ];
 }
 
 function switches(texts, settings, change) {

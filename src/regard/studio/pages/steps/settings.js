@@ -13,7 +13,7 @@ export function initialSettings(lang, params) {
   const settings = {
     text,
     words,
-    given: all.length, // words typed; those after the tenth are left out
+    typed: all.length, // words in the text; those after the tenth are left out
     embeddings: words.map(embed),
     heads: exampleHeads(),
     score: "dot",

@@ -63,7 +63,7 @@ export const EN = {
     "the translation will be meaningless.",
   foreign: (name, language, detected, sure) =>
     `${name} translates from ${language}, and this text ${sure ? "seems to be" : "may be"} ${detected || "in another language"}: ` +
-    `what stands below is then no translation of it.`,
+    `the text below is then not a translation of it.`,
   none: "No translator is available. Train one, or pass its folder when starting the studio:",
 };
 

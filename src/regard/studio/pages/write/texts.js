@@ -4,19 +4,19 @@ const SAMPLES = ["I don't know what", "She has been to", "A man is riding a", "R
 
 export const EN = {
   tab: "Write",
-  title: "The path to the next token",
+  title: "Where the next token comes from",
   lead:
-    "A language model reads a prompt and gives every possible next token a probability. See it arise layer by " +
-    "layer, draw a token, and ask which heads made it likely.",
+    "A language model reads a prompt and gives every possible next token a probability. See how the prediction forms layer by " +
+    "layer, sample a token, and find out which heads made it likely.",
   none: "No language model is available. Train one, or pass its folder when starting the studio:",
   model: "Model",
   prompt: "Prompt",
   examples: "Examples",
   samples: SAMPLES,
   one: "Write one token",
-  on: "Write on",
+  on: "Continue",
   stop: "Stop",
-  drawing: "How the next token is drawn",
+  drawing: "How the next token is sampled",
   temperature: "Temperature",
   topK: "Top-k",
   topP: "Top-p",
@@ -27,30 +27,30 @@ export const EN = {
   cut: (read, whole) => `The model reads only the last ${read} of ${whole} tokens.`,
   ended: "The model ended the text here.",
   next: "The next token",
-  nextHint: "The probability each token is drawn with, after temperature, top-k and top-p.",
-  leftOut: "left out",
+  nextHint: "The probability of sampling each token, after temperature, top-k and top-p.",
+  leftOut: "excluded",
   why: "why?",
   whyToken: (token) => `Why ${token}?`,
   stream: "The residual stream, layer by layer",
   streamAbout:
     "Each column is a prefix, each row a layer, from the embedding at the bottom to the last layer on top. A cell " +
     "shows what would be predicted if the model ended there; the bluer, the more certain. All of it comes from one " +
-    "pass.",
+    "forward pass.",
   layerName: (layer) => (layer ? `after layer ${layer - 1}` : "embedding"),
   read: "token read",
   cell: (layer, token, best, p) => `${layer ? `after layer ${layer - 1}` : "embedding"}, up to ${token}: ${best} ${p}`,
   after: (layer, prefix) => `${layer}, after “… ${prefix}”`,
   block: "Lengths of the vectors here",
   lengths: {
-    before: "stream before the block",
+    before: "residual stream before the layer",
     attention: "added by attention",
     mlp: "added by the MLP",
-    stream: "stream here",
+    stream: "residual stream here",
   },
   whyTitle: "Which parts make a token likely?",
   whyAbout:
-    "A logit is a sum: of the embedding, of every head and of every MLP, each read through the final norm and the " +
-    "token's own direction. Mute a head to see the probabilities move.",
+    "A logit is a sum of contributions: of the embedding, of every head and of every MLP, each after the final norm and " +
+    "projected onto the token's row of the unembedding. Mute a head to see the probabilities change.",
   whyOf: (token) => `The logit of ${token}`,
   kinds: {
     embedding: () => "embedding",
@@ -72,20 +72,20 @@ export const EN = {
 
 export const ZH = {
   tab: "续写",
-  title: "通向下一个词元的路",
+  title: "下一个词元从何而来",
   lead:
     "语言模型读入一段开头，给每个可能的下一个词元一个概率。" +
-    "在这里可以逐层看到概率如何形成，抽取一个词元，" +
-    "并查看是哪些头让它变得可能。",
+    "在这里可以逐层看到预测如何形成，采样一个词元，" +
+    "并查看是哪些头提高了它的概率。",
   none: "这里没有语言模型。请先训练一个，或在启动工作室时指定它的文件夹：",
   model: "模型",
   prompt: "开头",
   examples: "例子",
   samples: SAMPLES,
-  one: "写一个词元",
-  on: "继续写",
+  one: "生成一个词元",
+  on: "连续生成",
   stop: "停止",
-  drawing: "怎样抽取下一个词元",
+  drawing: "下一个词元的采样方式",
   temperature: "温度",
   topK: "Top-k",
   topP: "Top-p",
@@ -96,8 +96,8 @@ export const ZH = {
   cut: (read, whole) => `共 ${whole} 个词元，模型只读入最后 ${read} 个。`,
   ended: "模型在这里结束了文本。",
   next: "下一个词元",
-  nextHint: "经过温度、top-k 和 top-p 之后，抽到每个词元的概率。",
-  leftOut: "不参与",
+  nextHint: "经过温度、top-k 和 top-p 之后，每个词元被采样到的概率。",
+  leftOut: "已排除",
   why: "为什么？",
   whyToken: (token) => `为什么是 ${token}？`,
   stream: "逐层看残差流",
@@ -111,10 +111,10 @@ export const ZH = {
   after: (layer, prefix) => `${layer}，读完“……${prefix}”`,
   block: "此处各向量的长度",
   lengths: { before: "这一层之前的残差流", attention: "注意力加入的", mlp: "前馈层加入的", stream: "此处的残差流" },
-  whyTitle: "是哪些部分让一个词元变得可能？",
+  whyTitle: "是哪些部分提高了一个词元的概率？",
   whyAbout:
-    "对数几率（logit）是一个和：嵌入、每个头、每个前馈层，各自经过最后的归一化，" +
-    "再投影到这个词元的方向上。屏蔽一个头，即可看到概率如何变化。",
+    "logit 是各部分贡献之和：嵌入、每个头、每个前馈层的贡献，各自经过最后的归一化，" +
+    "再投影到这个词元在解嵌入矩阵中对应的行。屏蔽一个头，即可看到概率如何变化。",
   whyOf: (token) => `${token} 的 logit`,
   kinds: {
     embedding: () => "嵌入",

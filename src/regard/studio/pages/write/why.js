@@ -22,10 +22,10 @@ export function whyCard(studio, { choices, changed, error }) {
       const asked = { model, ids: answer.ids, token: candidate.id, muted };
       const key = JSON.stringify(asked);
       const { why } = studio.memory; // drawn at once when the page is drawn anew
-      if (why && why.key === key) return output.replaceChildren(...partsElements(why.split));
+      if (why && why.key === key) return drawParts(why.split);
       const split = await post("/api/write/why", asked);
       studio.memory.why = { key, split };
-      if (token === candidate) output.replaceChildren(...partsElements(split));
+      if (token === candidate) drawParts(split);
     } catch (reason) {
       error.show(reason);
     }
@@ -37,46 +37,10 @@ export function whyCard(studio, { choices, changed, error }) {
     changed();
   }
 
-  function partsElements({ parts, logit, sum, error: difference, token: name }) {
-    const ordered = [...parts].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
-    const listed = ordered.slice(0, LISTED);
-    const rest = ordered.slice(LISTED);
-    const largest = Math.max(1e-9, ...parts.map((part) => Math.abs(part[3])));
-    const rows = listed.map((part) => partRow(part, largest));
-    if (rest.length) {
-      const value = rest.reduce((total, part) => total + part[3], 0);
-      rows.push(signedRow(texts.others(rest.length), value, largest, null));
-    }
-    return [
-      h("h3", { text: texts.whyOf(name) }),
-      h("div", { class: "st-signed" }, rows),
-      h(
-        "p",
-        { class: "st-formula", "data-sum": "" },
-        h("span", { text: `${texts.sumOf(parts.length)} = ` }),
-        h("b", { class: "rv-num", text: number(sum, 4) }),
-        h("span", { text: `; ${texts.logit} ` }),
-        h("b", { class: "rv-num", text: number(logit, 4) }),
-        h("span", { class: "st-right", text: `  ✓ ${texts.equal} ${number(difference)}` }),
-      ),
-    ];
+  function drawParts(split) {
+    const partRow = (part, largest) => contributionRow(texts, part, largest, { muted: choices.muted, mute });
+    output.replaceChildren(...partsElements(texts, split, partRow));
   }
-  function partRow([kind, layer, head, value], largest) {
-    const muted = choices.muted.some((one) => one.layer === layer && one.head === head);
-    const button =
-      kind === "head"
-        ? h("button", {
-            type: "button",
-            class: "st-chip",
-            "aria-pressed": String(muted),
-            "aria-label": texts.muteHead(layer, head),
-            onclick: () => mute(layer, head),
-            text: muted ? texts.unmute : texts.mute,
-          })
-        : null;
-    return signedRow(texts.kinds[kind](layer, head), value, largest, button);
-  }
-
   function drawMuted() {
     const chip = ({ layer, head }) =>
       h("button", {
@@ -103,6 +67,48 @@ export function whyCard(studio, { choices, changed, error }) {
       drawMuted();
     },
   };
+}
+
+// The parts by size, the smallest summed, and the proof that they add up to the logit. partRow(part, largest): the row of one.
+function partsElements(texts, { parts, logit, sum, error: difference, token: name }, partRow) {
+  const ordered = [...parts].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+  const rest = ordered.slice(LISTED);
+  const largest = Math.max(1e-9, ...parts.map((part) => Math.abs(part[3])));
+  const rows = ordered.slice(0, LISTED).map((part) => partRow(part, largest));
+  if (rest.length) {
+    const value = rest.reduce((total, part) => total + part[3], 0);
+    rows.push(signedRow(texts.others(rest.length), value, largest, null));
+  }
+  return [
+    h("h3", { text: texts.whyOf(name) }),
+    h("div", { class: "st-signed" }, rows),
+    h(
+      "p",
+      { class: "st-formula", "data-sum": "" },
+      h("span", { text: `${texts.sumOf(parts.length)} = ` }),
+      h("b", { class: "rv-num", text: number(sum, 4) }),
+      h("span", { text: `; ${texts.logit} ` }),
+      h("b", { class: "rv-num", text: number(logit, 4) }),
+      h("span", { class: "st-right", text: `  ✓ ${texts.equal} ${number(difference)}` }),
+    ),
+  ];
+}
+
+// A head's row has a button that mutes it.
+function contributionRow(texts, [kind, layer, head, value], largest, { muted, mute }) {
+  const isMuted = muted.some((one) => one.layer === layer && one.head === head);
+  const button =
+    kind === "head"
+      ? h("button", {
+          type: "button",
+          class: "st-chip",
+          "aria-pressed": String(isMuted),
+          "aria-label": texts.muteHead(layer, head),
+          onclick: () => mute(layer, head),
+          text: isMuted ? texts.unmute : texts.mute,
+        })
+      : null;
+  return signedRow(texts.kinds[kind](layer, head), value, largest, button);
 }
 
 // A bar to the left (less likely) or to the right (more likely) of the middle.
