@@ -10,13 +10,14 @@ Axes: S source words, T target words.
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .pairs import decode_lines, read_lines
 
@@ -105,35 +106,54 @@ class CountedAlignment:
 
     def __init__(self, pairs: Iterable[tuple[Sequence[str], Sequence[str]]], *, rounds: int = 5, tension: float = 4.0) -> None:
         self.tension = tension
-        rows = [(list(source), list(target)) for source, target in pairs]
-        words = len({word for _, target in rows for word in target})
-        self._table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0 / max(words, 1))
+        self._sources, self._targets = _Numbers([""]), _Numbers()  # "": aligned to nothing
+        places, words, priors, lengths = [], [], [], []
+        for source, target in pairs:
+            place, word = self._sources.of(["", *source]), self._targets.of(target)
+            places.append(np.tile(place, len(word)))
+            words.append(np.repeat(word, len(place)))
+            priors.append(self._prior(len(source), len(target)).ravel())
+            lengths.append(np.full(len(word), len(place)))
+        count = max(len(self._targets), 1)
+        # One entry per candidate: a target word of a pair and a place it may be aligned to; `of_word` numbers the target words.
+        keys, prior = (
+            np.concatenate([[], *places]).astype(np.int64) * count + np.concatenate([[], *words]).astype(np.int64),
+            np.concatenate([[], *priors]),
+        )
+        of_word = np.repeat(np.arange(sum(map(len, lengths))), np.concatenate([[], *lengths]).astype(np.int64))
+        known, key = np.unique(keys, return_inverse=True)
+        probability = np.full(len(known), 1.0 / count)
         for _ in range(rounds):
-            counts: Counter[tuple[str, str]] = Counter()
-            totals: Counter[str] = Counter()
-            for source, target in rows:
-                for j, word in enumerate(target):
-                    scores = self._scores(source, target, j)
-                    norm = sum(scores)
-                    for place, score in zip(["", *source], scores, strict=True):
-                        counts[place, word] += score / norm  # type: ignore[assignment]
-                        totals[place] += score / norm  # type: ignore[assignment]
-            table = {key: (count + 0.01) / (totals[key[0]] + 0.01 * words) for key, count in counts.items()}
-            self._table = defaultdict(lambda: 1e-7, table)
+            weight = prior * probability[key]
+            weight /= np.bincount(of_word, weight)[of_word]
+            counts = np.bincount(key, weight, len(known))
+            totals = np.bincount(known // count, counts, len(self._sources))
+            probability = (counts + 0.01) / (totals[known // count] + 0.01 * count)
+        self._table = dict(zip(known.tolist(), probability.tolist(), strict=True))
+        self._unknown = 1e-7 if rounds else 1.0 / count
 
-    def _scores(self, source: Sequence[str], target: Sequence[str], j: int) -> list[float]:
-        """Return the unnormalised probabilities of target word j being aligned to nothing and to each source word."""
-        S, T = len(source), len(target)
-        near = [math.exp(-self.tension * abs((i + 0.5) / S - (j + 0.5) / T)) for i in range(S)]
-        norm = sum(near) / 0.92
-        return [0.08 * self._table["", target[j]], *(n / norm * self._table[s, target[j]] for n, s in zip(near, source, strict=True))]
+    def _prior(self, S: int, T: int) -> NDArray[np.float64]:
+        """Return the probability of each target word to be aligned to nothing and to each source word, by position alone, (T, S + 1)."""
+        distance = (np.arange(S) + 0.5) / max(S, 1) - ((np.arange(T) + 0.5) / max(T, 1))[:, None]
+        near = np.exp(-self.tension * np.abs(distance))
+        return np.hstack([np.full((T, 1), 0.08), 0.92 * near / near.sum(1, keepdims=True)])
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> set[Link]:
         """Return the most probable source word of each target word; words that are best aligned to nothing have no link."""
-        links = set()
-        for j in range(len(target)):
-            scores = self._scores(source, target, j)
-            best = max(range(len(scores)), key=scores.__getitem__)
-            if best:
-                links.add((best - 1, j))
-        return links
+        places = [self._sources.get(word, -1) for word in ("", *source)]
+        words = [self._targets.get(word, -1) for word in target]
+        count = max(len(self._targets), 1)
+        table = [[self._table.get(i * count + j, self._unknown) if i >= 0 and j >= 0 else self._unknown for i in places] for j in words]
+        best = (self._prior(len(source), len(target)) * np.array(table).reshape(len(words), len(places))).argmax(1)
+        return {(int(i) - 1, j) for j, i in enumerate(best) if i}
+
+
+class _Numbers(dict[str, int]):
+    """Words numbered in the order in which they are first met."""
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.of(words)
+
+    def of(self, words: Iterable[str]) -> NDArray[np.int64]:
+        return np.array([self.setdefault(word, len(self)) for word in words], dtype=np.int64)
