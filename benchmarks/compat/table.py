@@ -23,8 +23,9 @@ Made by `make compat` (`benchmarks/compat/`): each model is tiny, has random wei
 - **weights from**: what exact weights are recomputed from: *interface* (queries and keys, as the model passes them to an attention
   function), *queries and keys* (found again in a model that computes attention itself), its *scores*, or its *weights*.
 - **weights**: largest difference from the attentions that the model itself returns with eager attention, where it returns any; if not
-  all that it returns have the form of weights over all keys (Longformer returns windows), how many were compared.
-  WavLM returns the mean of its heads, so that its row is not small.
+  all that it returns have the form of weights over all keys (Longformer returns windows), how many were compared. *eager* marks a model
+  whose eager attention gives another output than its SDPA; there the weights are those of the watched eager model. WavLM returns the
+  mean of its heads, which is compared with the mean.
 - **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
   unless noted: torch's fused path of nn.MultiheadAttention is off inside a block.
 - **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer (without a softmax, a window wider than
@@ -54,7 +55,7 @@ def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
     checked = [r for r in results if r["status"] == "checked" and (r["seen"] or r["missed"] or r["modules"])]
     without = [r["name"] for r in results if r["status"] == "checked" and r not in checked]
     broken = [r for r in results if r["status"] in ("failed", "crashed")]
-    unbuilt = [r["name"] for r in results if r["status"] == "not built"]
+    unbuilt = [f"{r['name']} ({why_not(r['error'])})" for r in results if r["status"] == "not built"]
     caught = [r for r in checked if is_caught(r)]
     named = [r for r in checked if not is_caught(r) and r["missed"]]
     silent = [r for r in checked if not is_caught(r) and not r["missed"]]
@@ -74,8 +75,25 @@ def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
     if without:
         lines.append(f"\nNo attention: {', '.join(without)}.")
     if unbuilt:
-        lines.append(f"\nNot tried, because the script has no tiny model that runs, or was stopped before: {', '.join(unbuilt)}.")
+        lines.append(
+            f"\nNot tried: {len(unbuilt)}, most of them with attention, because the script has no small config and inputs with which they "
+            f"run unwatched: {', '.join(unbuilt)}."
+        )
     return "\n".join(lines) + "\n"
+
+
+def why_not(error: str) -> str:
+    """Return in a few words why a model was not built."""
+    kind, _, text = error.partition(": ")
+    reasons = {
+        "TookTooLong": "too large", "MemoryError": "too large", "ImportError": "needs a package", "OSError": "needs files",
+        "LookupError": "no base model",
+    }  # fmt: skip
+    if kind in reasons:
+        return reasons[kind]
+    if "missing" in text or "must be" in text or "specify" in text or "NoneType" in text or "unexpected keyword" in text:
+        return "inputs"
+    return "shapes" if kind in ("RuntimeError", "IndexError") else "config"
 
 
 def is_caught(r: dict[str, Any]) -> bool:
@@ -96,6 +114,7 @@ def row(r: dict[str, Any]) -> str:
     weights = "" if r["weights"] is None else f"{r['weights']:.0e}"
     if weights and r["unmatched"]:
         weights += f" ({r['expected'] - r['unmatched']} of {r['expected']})"
+    weights += " eager" if r.get("eager") else ""
     what_if = r["what-if"]
     works = "" if not what_if else "✓" if acts(what_if) else "✗"
     notes = "" if r["own"] else " (own differs)"

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "compat"))
 
 import by_hand
 import families
-from check import check
+import torch
+from check import check, difference, largest_difference, same_bits
 
 from regard.sight import watch
 
@@ -59,3 +60,24 @@ def test_attention_written_by_hand(name: str) -> None:
     count = 0 if name.startswith("no attention") else 1
     assert (len(seen), seen.missed) == (count, ())
     assert all(recorded.proof.holds for recorded in seen)
+
+
+def test_outputs_that_are_not_numbers_are_compared() -> None:
+    a, nan = torch.tensor([1.0, 2.0]), torch.tensor([1.0, torch.nan])
+    assert same_bits(nan, nan.clone())
+    assert not same_bits(a, nan)
+    assert largest_difference([a], [nan]) == float("inf")
+    assert largest_difference([nan], [nan]) == 0
+
+
+def test_weights_are_compared_row_by_row() -> None:
+    p = torch.rand(1, 2, 4, 5).softmax(-1)
+    assert difference(p, p, lambda x: x) == 0
+    assert difference(p, p.roll(1, 1), lambda x: x) > 1e-3
+    mean = p.mean(1, keepdim=True).expand_as(p)  # as WavLM returns them
+    assert difference(p, mean, lambda x: x) < 1e-6
+    assert difference(p, mean.roll(1, 2), lambda x: x) > 1e-3
+    one_row_wrong, all_wrong = p.clone(), p / 2
+    one_row_wrong[0, 0, 0] /= 2  # as BigBird returns a row whose random block it sees twice
+    assert difference(p, one_row_wrong, lambda x: x) == 0
+    assert difference(p, all_wrong, lambda x: x) > 1e-3
