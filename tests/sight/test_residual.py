@@ -58,5 +58,5 @@ def test_a_muted_head_contributes_nothing():
 
 
 def test_other_models_are_told():
-    with pytest.raises(ValueError, match="shown for a Gpt"):
+    with pytest.raises(ValueError, match="needs a Gpt with pre-norm layers"):
         residual_path(Bert(BertConfig(vocabulary=30, d_model=24, heads=3, layers=1, context=16)), IDS)

@@ -106,8 +106,8 @@ def residual_path(model: nn.Module, ids: Tensor) -> ResidualPath:
     True
     """
     if not isinstance(model, Gpt) or model.config.placement != "pre":
-        kind = type(model).__name__
-        raise ValueError(f"only a Gpt with pre-norm layers can be taken apart here; this is a {kind} of another form")
+        placement = f" with {model.config.placement}-norm layers" if isinstance(model, Gpt) else ""
+        raise ValueError(f"model is a {type(model).__name__}{placement}; residual_path needs a Gpt with pre-norm layers")
     states: list[Tensor] = []
     attention: list[Tensor] = []
     mlp: list[Tensor] = []
