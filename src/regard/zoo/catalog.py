@@ -147,7 +147,7 @@ def find(name: str | Path) -> Entry:
         raise ValueError(f"{path} is not a model: give a folder, or a .gguf file")
     similar = difflib.get_close_matches(str(name), [entry.name for entry in known], n=1)
     hint = f"did you mean {similar[0]!r}? " if similar else ""
-    raise ValueError(f"there is no model {str(name)!r} and no such path; {hint}available: {listed(known)}; or give a folder or a .gguf file")
+    raise ValueError(f"there is no model {str(name)!r} and no such path; {hint}{listed(known)}; or give a folder or a .gguf file")
 
 
 def listed(known: list[Entry]) -> str:
