@@ -1,4 +1,4 @@
-"""The path to the next token: what every block of a decoder adds to the residual stream, what would be predicted after each, and which
+"""Where the next token comes from: what every block of a decoder adds to the residual stream, what would be predicted after each, and which
 heads and MLPs a logit comes from.
 
 Axes: l layers, L tokens, D model width, V vocabulary, h heads, d head width.

@@ -211,7 +211,7 @@ PAGE = Page(
     name="write",
     order=5,
     endpoints=(
-        WorkerEndpoint("", write, "The path to the next token", WriteRequest, seconds=120),
+        WorkerEndpoint("", write, "Where the next token comes from", WriteRequest, seconds=120),
         WorkerEndpoint("/why", why, "The parts of one logit", WhyRequest, seconds=120),
     ),
     initial_request=initial_request,
