@@ -18,8 +18,9 @@ from .kernels.fused import plain_work, twice_differentiable
 from .kernels.jagged import pack
 from .kernels.kernel import Selection
 from .kernels.native import single_query
-from .kernels.request import DEFAULTS, AttendOptions, ObserveOptions, Request, with_options
+from .kernels.request import DEFAULTS, AttendOptions, ObserveOptions, Request, check_mask, with_options
 from .kernels.select import SMALL, execute, intercepted, order, readable_bytes, select
+from .masks import Mask
 from .scores import ScaledDot
 from .tracing import transform
 
@@ -139,7 +140,12 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
     if isinstance(query, Tensor) and query.is_nested:
         *packed, packed_options, unpack = pack(query, key, value, dict(options))
         return unpack(attend(*packed, **packed_options))
-    if (output := _single_query(query, key, value, options)) is not None:
+    if (
+        type(query) is Tensor
+        and query.dim() == 4
+        and query.shape[2] == 1
+        and (output := _single_query(query, key, value, options)) is not None
+    ):
         return output
     if (
         _plain_options(options)
@@ -212,18 +218,25 @@ def explain(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Observe
 
 
 def _single_query(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions) -> Tensor | None:
-    """A decoding step, one query per head that sees every key under a plain softmax, without a request; None for any other call."""
-    if type(query) is not Tensor or query.dim() != 4 or query.shape[2] != 1 or intercepted():
+    """A decoding step, one query (B, h, 1, d) per head that sees every key under a plain softmax, without a request; None for another."""
+    if intercepted():
         return None
     score = options.get("score")
     if score is not None and (type(score) is not ScaledDot or score.cap is not None):
         return None
-    if not all(_is_default(name, value) for name, value in options.items() if name != "score"):
+    if not all(_is_default(name, value) for name, value in options.items() if name not in ("score", "mask")):
+        return None
+    if (mask := options.get("mask")) is not None and not _shows_every_key(mask, query, key):
         return None
     width = query.shape[3]
     scale = score.factor(width) if isinstance(score, ScaledDot) else width**-0.5
     output = single_query(query, key, value, scale)
     return None if output is None else output.transpose(1, 2)
+
+
+def _shows_every_key(mask: Mask, query: Tensor, key: Tensor) -> bool:
+    """Whether a mask hides nothing from a single query, as a causal mask in a decoding step."""
+    return type(key) is Tensor and key.dim() == 4 and check_mask(mask, query.shape[:2], *query.shape[:3], key.shape[2]) is None
 
 
 def _is_default(name: str, value: object) -> bool:
@@ -244,7 +257,10 @@ _UNKNOWN = object()  # the default of an argument that does not exist: no value 
 
 def _plain_options(options: AttendOptions) -> bool:
     """Whether every argument has its default."""
-    return not options or all(value is DEFAULTS.get(name, _UNKNOWN) or (name == "dropout" and not value) for name, value in options.items())
+    for name, value in options.items():  # noqa: SIM110  (a generator would take a microsecond of every call)
+        if value is not DEFAULTS.get(name, _UNKNOWN) and (name != "dropout" or value):
+            return False
+    return True
 
 
 __all__ = ["Attended", "Plan", "attend", "explain", "observe"]

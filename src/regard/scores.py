@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Lowered:
     """A score written as ``cap(scale · query · key + key_bias) + row_shift``: what `Score.lower` returns.
+
+    Treated as immutable; not a frozen dataclass because building one takes a microsecond of every call.
 
     query, key: what the kernel multiplies, (…, L, d') and (…, S, d').
     scale: the factor of the product.

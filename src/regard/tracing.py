@@ -15,10 +15,8 @@ def transform(x: Tensor) -> str | None:
     >>> transform(torch.zeros(2, device="meta"))
     'a meta tensor'
     """
-    return None if torch.compiler.is_compiling() else _transform(x)
-
-
-def _transform(x: Tensor) -> str | None:
+    if torch.compiler.is_compiling():
+        return None
     if torch._C._are_functorch_transforms_active():
         return "a torch.func transform"
     if forward_ad._current_level >= 0:
@@ -35,7 +33,7 @@ def compiling() -> bool:
 
 def readable(x: Tensor) -> bool:
     """Whether Python may read the numbers of x."""
-    return not torch.compiler.is_compiling() and _transform(x) is None
+    return not torch.compiler.is_compiling() and transform(x) is None
 
 
 def outlives_trace(x: Tensor) -> bool:

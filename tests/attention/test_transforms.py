@@ -262,6 +262,17 @@ def test_double_backward_after_a_gradient_that_kept_the_graph() -> None:
     same(results[1], results[2], torch.float64)
 
 
+def test_the_callers_own_hooks_see_every_gradient_of_a_small_call() -> None:
+    q, k, v = (x.requires_grad_() for x in inputs())
+    grads: list[Tensor] = []
+    first, second = regard.attend(q, k, v), regard.attend(q, k, v)
+    first.register_hook(lambda grad: grads.append(grad) or 2 * grad)
+    (doubled,) = torch.autograd.grad(first.sin().sum(), q, create_graph=True)
+    (plain,) = torch.autograd.grad(second.sin().sum(), q, create_graph=True)
+    assert len(grads) == 1  # a hook of one output is no hook of another
+    torch.testing.assert_close(doubled, 2 * plain)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_transform_made_is_not_kept_for_a_graph() -> None:
     """The tile of a mask is cached; one that was made inside torch.func would not be a tensor outside of it."""

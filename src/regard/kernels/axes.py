@@ -16,10 +16,11 @@ def to_bhld(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, 
 
     Shared key heads (fewer than query heads) are not repeated.
     """
-    if query.dim() == key.dim() == value.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]:
-        h, k = query.shape[1], key.shape[1]
-        if k == value.shape[1] and (h == k or (k and h % k == 0)):
-            return query, key, value, query.shape[:2]
+    sizes, key_sizes, value_sizes = query.shape, key.shape, value.shape
+    if len(sizes) == len(key_sizes) == len(value_sizes) == 4 and key_sizes[:2] == value_sizes[:2]:
+        h, k = sizes[1], key_sizes[1]
+        if sizes[0] == key_sizes[0] and (h == k or (k and h % k == 0)):
+            return query, key, value, sizes[:2]
     dims = max(query.dim(), key.dim(), value.dim())
     query, key, value = (x.reshape((1,) * (dims - x.dim()) + x.shape) for x in (query, key, value))
     heads = [x.shape[-3] if dims > 3 else 1 for x in (query, key, value)]

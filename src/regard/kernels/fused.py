@@ -9,7 +9,7 @@ Axes: B batch, h heads, L queries, S keys, d width.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,12 +39,12 @@ class Fused:
 
     def refuses(self, request: Request) -> str | None:
         B, h, L, S = request.sizes
-        if (why := refuses_transforms(request)) is not None:
-            return why
         if type(request.choice) is not Softmax or request.sinks is not None:
             return "SDPA supports only a plain softmax"
         if request.score is not None or request.cap is not None or request.key_bias is not None:
             return "the score is not a plain dot product"
+        if (why := refuses_transforms(request)) is not None:
+            return why
         if isinstance(request.beta, Tensor):
             return "SDPA has no learned temperature"
         if request.dropout:
@@ -96,8 +96,11 @@ def sdpa(
 
 def twice_differentiable(output: Tensor) -> Tensor:
     """The output of torch's scaled_dot_product_attention, whose gradient can now be differentiated again."""
-    if not compiling() and (node := output.grad_fn) is not None and node.name() == _FLASH:
-        node.register_prehook(_prepare_second_order)
+    if not compiling() and (node := output.grad_fn) is not None:
+        # As output.register_hook, in a third of its time: that makes a dict and a handle for every tensor.
+        output._backward_hooks = _HOOKS
+        node._register_hook_dict(output)
+        output._backward_hooks = None  # the caller's own hooks get a dict of their own
     return output
 
 
@@ -105,26 +108,29 @@ _FLASH = "ScaledDotProductFlashAttentionForCpuBackward0"  # torch defines no gra
 _REPLACED = "regard replaces the gradient"
 
 
-def _prepare_second_order(grad_outputs: tuple[Tensor | None, ...]) -> None:
+def _prepare_second_order(grad: Tensor) -> None:
     """Hook before SDPA's backward: where the gradient will be differentiated again, have it replaced by one that can be.
 
     A hook after it could do that alone, but would take four times as long in the backward passes that need nothing.
     """
     if torch.is_grad_enabled():
         node: Any = torch._C._current_autograd_node()
-        if _REPLACED not in node.metadata:
+        if node.name() == _FLASH and _REPLACED not in node.metadata:
             node.metadata[_REPLACED] = True
-            query, mask = node._saved_query, _CAUSAL[1] if node._saved_is_causal else None
-            scale = query.shape[-1] ** -0.5 if node._saved_scale is None else node._saved_scale
-            request = Request(query, node._saved_key, node._saved_value, Softmax(), mask=mask, scale=scale)
-            node.register_hook(partial(_second_order, request))
+            node.register_hook(_second_order)
 
 
-def _second_order(
-    request: Request, grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]
-) -> tuple[Tensor | None, ...] | None:
+_HOOKS: dict[int, Callable[[Tensor], Tensor | None]] = {0: _prepare_second_order}
+
+
+def _second_order(grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
+    """Hook after SDPA's backward: its gradients, made anew so that they can be differentiated."""
     if not torch.is_grad_enabled():
         return None
+    node: Any = torch._C._current_autograd_node()
+    query, mask = node._saved_query, _CAUSAL[1] if node._saved_is_causal else None
+    scale = query.shape[-1] ** -0.5 if node._saved_scale is None else node._saved_scale
+    request = Request(query, node._saved_key, node._saved_value, Softmax(), mask=mask, scale=scale)
     grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
     return tuple(None if old is None else grad for old, grad in zip(grad_inputs, grads, strict=False))  # None: nobody asked for it
 
@@ -135,19 +141,17 @@ def plain_work(query: Tensor, key: Tensor, value: Tensor) -> int:
     Such inputs are 4-D, with one dtype and device, equal heads and widths, and a last stride of 1.
     """
     try:
-        (B, h, L, d), shape, dtype = query.shape, key.shape, query.dtype
+        (B, h, L, d), sizes = query.shape, key.shape
+        S = sizes[2]
         if (
-            shape == value.shape
-            and len(shape) == 4
-            and shape[0] == B
-            and shape[1] == h
-            and shape[3] == d
-            and dtype == key.dtype == value.dtype
-            and dtype.is_floating_point
-            and query.stride(3) == key.stride(3) == value.stride(3) == 1
-            and query.device == key.device == value.device
+            sizes == value.shape
+            and sizes == (B, h, S, d)
+            and query.dtype == key.dtype == value.dtype
+            and query.is_floating_point()
+            and query.stride()[3] == key.stride()[3] == value.stride()[3] == 1
+            and ((query.is_cpu and key.is_cpu and value.is_cpu) or query.device == key.device == value.device)
         ):
-            return B * h * L * shape[2] * d
-    except (AttributeError, ValueError):  # not tensors, or not four axes: the general path raises the error
+            return B * h * L * S * d
+    except (AttributeError, IndexError, ValueError):  # not tensors, or not four axes: the general path raises the error
         pass
     return 0

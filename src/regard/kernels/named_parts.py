@@ -27,10 +27,8 @@ CHOICES: dict[str, Callable[[], Choice] | str] = {
 }
 
 
-def named_part(part: Any, name: str, known: Mapping[str, Any]) -> Any:
+def _from_name(part: str, name: str, known: Mapping[str, Any]) -> Any:
     """A score or choice given by name as an object; those that need arguments are refused with how to make them."""
-    if not isinstance(part, str):
-        return part
     make = known.get(part)
     if callable(make):
         return make()
@@ -41,8 +39,10 @@ def named_part(part: Any, name: str, known: Mapping[str, Any]) -> Any:
     raise ValueError(f"{name} is {part!r}; expected one of {names}, or an object such as {example}")
 
 
-def check_score(score: Score) -> None:
-    """Refuse what is no score."""
+def as_score(score: Any) -> Score:
+    """A score, or the one of that name; anything else is refused."""
+    if isinstance(score, str):
+        score = _from_name(score, "score", SCORES)
     if not isinstance(score, Score):
         if isinstance(score, type) and issubclass(score, Score):
             raise TypeError(f"score is the class {score.__name__}; pass an object of it, e.g. {score.__name__}(…)")
@@ -54,10 +54,13 @@ def check_score(score: Score) -> None:
         raise TypeError(f"score is a {type(score).__name__}; expected a regard score, e.g. regard.Dot(), or a subclass of regard.Score")
     if type(score).tile is Score.tile and type(score).forward is not Score.forward:
         raise TypeError(f"{type(score).__name__} defines forward, which kernels do not call; name it tile(query, key)")
+    return score
 
 
-def check_choice(choice: Choice) -> None:
-    """Refuse what is no choice, and hard choices that kernels do not know."""
+def as_choice(choice: Any) -> Choice:
+    """A choice, or the one of that name; anything else is refused, and hard choices that kernels do not know."""
+    if isinstance(choice, str):
+        choice = _from_name(choice, "choice", CHOICES)
     if not isinstance(choice, Choice):
         if isinstance(choice, type) and issubclass(choice, Choice):
             raise TypeError(f"choice is the class {choice.__name__}; pass an object of it, e.g. {choice.__name__}()")
@@ -66,6 +69,7 @@ def check_choice(choice: Choice) -> None:
         )
     if choice.hard and not isinstance(choice, Argmax | Sample):
         raise TypeError(f"{type(choice).__name__} is a hard choice; kernels pick keys for Argmax and Sample only, so make it a soft one")
+    return choice
 
 
-__all__ = ["CHOICES", "SCORES", "check_choice", "check_score", "named_part"]
+__all__ = ["CHOICES", "SCORES", "as_choice", "as_score"]

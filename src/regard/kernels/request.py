@@ -21,7 +21,7 @@ from ..masks import Mask
 from ..readings import Reading, Shape
 from ..scores import Lowered, Prepared, ScaledDot, Score
 from .axes import align_bias, to_bhld
-from .named_parts import CHOICES, SCORES, check_choice, check_score, named_part
+from .named_parts import as_choice, as_score
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -145,18 +145,15 @@ class Request:
         arguments: dict[str, Any] = {**DEFAULTS, **options}
         if len(arguments) != len(DEFAULTS):
             raise TypeError(_unknown_options(options))
-        score, choice, mask, bias = arguments["score"], arguments["choice"], arguments["mask"], arguments["bias"]
-        dropout, generator = arguments["dropout"], arguments["generator"]
-        score, choice = named_part(score, "score", SCORES), named_part(choice, "choice", CHOICES)
+        score, choice = as_score(arguments["score"]), as_choice(arguments["choice"])
+        mask, bias, dropout, generator = arguments["mask"], arguments["bias"], arguments["dropout"], arguments["generator"]
         check_inputs(query, key, value, score, dropout)
-        check_choice(choice)
-        dtype = compute_dtype(value)
-        query, key, value = to_compute_dtype(query, key, value, score)
+        query, key, value, dtype = to_compute_dtype(query, key, value, score)
         query, key, value, axes = to_bhld(query, key, value)
         B, h, L, S = (*query.shape[:3], key.shape[2])
         beta = inverse_temperature(choice, h)
         sinks = sink_logits(choice, h, beta)
-        mask = check_mask(mask, axes, B, h, L, S, query.device)
+        mask = None if mask is None else check_mask(mask, axes, B, h, L, S)
         lowered = lower_score(score, query, key, sinks)
         query, key = (lowered.query, lowered.key) if lowered is not None else score.prepare(query, key)
         return cls(
@@ -170,7 +167,7 @@ class Request:
             key_bias=None if lowered is None else lowered.key_bias,
             row_shift=None if lowered is None else _tempered(lowered.row_shift, beta),
             mask=mask,
-            bias=check_bias(bias, axes, B, h, L, S),
+            bias=None if bias is None else check_bias(bias, axes, B, h, L, S),
             beta=beta,
             sinks=sinks,
             dropout=dropout,
@@ -276,7 +273,6 @@ def check_inputs(query: Tensor, key: Tensor, value: Tensor, score: Score, dropou
         raise ValueError(f"query is on {query.device}, key on {key.device}, value on {value.device}; move them to one device")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"there are {key.shape[-2]} keys but {value.shape[-2]} values; pass one value per key")
-    check_score(score)
     score.check(query.shape[-1], key.shape[-1])
     if not 0 <= dropout <= 1:
         raise ValueError(f"dropout is {dropout}; expected 0 ≤ dropout ≤ 1")
@@ -304,40 +300,35 @@ def _autocast(x: Tensor) -> bool:
     return not x.is_meta and torch.is_autocast_enabled(x.device.type)
 
 
-def compute_dtype(x: Tensor) -> torch.dtype:
-    """The dtype to compute in, as in torch's SDPA: under autocast, everything but float64 uses the autocast dtype."""
-    if x.dtype == torch.float64 or not _autocast(x):
-        return x.dtype
-    return torch.get_autocast_dtype(x.device.type)
+def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) -> tuple[Tensor, Tensor, Tensor, torch.dtype]:
+    """The inputs in the dtype to compute in, and the dtype of the output.
 
-
-def to_compute_dtype(query: Tensor, key: Tensor, value: Tensor, score: Score) -> tuple[Tensor, Tensor, Tensor]:
-    """The inputs in the autocast dtype; half precision becomes float32 for scores that are not plain dot products."""
+    As in torch's SDPA, everything but float64 uses the autocast dtype under autocast. Half precision becomes float32 for scores that are
+    not plain dot products.
+    """
     if _autocast(query):
-        query, key, value = (x.to(compute_dtype(x)) for x in (query, key, value))
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = (x if x.dtype == torch.float64 else x.to(dtype) for x in (query, key, value))
+    dtype = value.dtype
     if score.widens and query.dtype in (torch.bfloat16, torch.float16):
         query, key, value = query.float(), key.float(), value.float()
-    return query, key, value
+    return query, key, value, dtype
 
 
-def check_mask(mask: Mask | None, axes: tuple[int, ...], B: int, h: int, L: int, S: int, device: torch.device) -> Mask | None:
+def check_mask(mask: Mask, axes: tuple[int, ...], B: int, h: int, L: int, S: int) -> Mask | None:
     """The mask, aligned to the caller's axes and checked; None where it hides nothing from a single query (a decoding step)."""
-    if mask is None:
-        return None
     if not isinstance(mask, Mask):
         what = "wrap it in regard.rule" if callable(mask) else "wrap a boolean tensor in regard.dense (True = visible)"
         raise TypeError(f"mask is a {type(mask).__name__}; expected a regard mask: {what}")
     mask = mask.aligned(axes)
     mask.check(B, h, L, S)
-    if L == 1 and S and mask.tile(range(1), range(S), 1, S, device=device) == "all":
+    if L == 1 and S and mask.verdict(range(1), range(S), 1, S) == "all":
         return None
     return mask
 
 
-def check_bias(bias: Tensor | Bias | None, axes: tuple[int, ...] | None, B: int, h: int, L: int, S: int) -> Tensor | Bias | None:
+def check_bias(bias: Tensor | Bias, axes: tuple[int, ...] | None, B: int, h: int, L: int, S: int) -> Tensor | Bias:
     """The bias, checked against the sizes; a tensor becomes (B|1, h|1, L|1, S|1). axes: the caller's axes in place of (B, h)."""
-    if bias is None:
-        return None
     if isinstance(bias, Bias):
         bias.check(h)
         return bias
@@ -420,6 +411,7 @@ __all__ = [
     "Request",
     "accumulator",
     "check_bias",
+    "check_mask",
     "check_readings",
     "with_options",
 ]

@@ -34,10 +34,11 @@ _TORCH_ONLY = (KERNELS["fused"], KERNELS["streamed"])
 _HAS_NATIVE = instruction_set() is not None  # read once: a graph of torch.compile cannot call into the extension
 
 
-def order(request: Request) -> tuple[Kernel, ...]:
+def order(request: Request) -> Iterator[Kernel]:
     """The kernels `kernel="auto"` tries, fastest first. The dense reference is never among them; `rows` under transforms and in graphs."""
-    kernels = _order(request)
-    return kernels if readable(request.query) else (*kernels, KERNELS["rows"])
+    yield from _order(request)
+    if not readable(request.query):
+        yield KERNELS["rows"]
 
 
 def _order(request: Request) -> tuple[Kernel, ...]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..attention import Attended, Plan
 from ..biases import Bias
 from ..choices import Softmax
-from ..kernels.named_parts import CHOICES, SCORES, check_score, named_part
+from ..kernels.named_parts import as_choice, as_score
 from ..kernels.request import DEFAULTS, AttentionOptions, Request, accumulator, check_bias, check_readings, with_options
 from ..masks import Mask
 from ..readings import Reading
@@ -141,10 +141,8 @@ def plan(ring: Ring) -> Plan:
 def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingObserveOptions]) -> Ring:
     """Validate this rank's call, compare it with the other ranks' calls, and build the ring."""
     arguments: dict[str, Any] = {**RING_DEFAULTS, **options}
-    score, mask, bias, choice = arguments["score"], arguments["mask"], arguments["bias"], arguments["choice"]
-    score, choice = named_part(score, "score", SCORES), named_part(choice, "choice", CHOICES)
+    score, choice, mask, bias = as_score(arguments["score"]), as_choice(arguments["choice"]), arguments["mask"], arguments["bias"]
     arguments |= {"score": score, "choice": choice}
-    check_score(score)
     if type(choice) is not Softmax:
         raise ValueError(
             f"{type(choice).__name__} cannot be merged block by block; a ring needs Softmax (or unshard the keys and use regard.attend)"
@@ -162,7 +160,9 @@ def make_ring(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[RingO
     if mask is not None:
         mask = mask.aligned((B, h) if request.axes is None else request.axes)
         mask.check(B, h, queries.length, keys.length)
-    return Ring(request, mask, check_bias(bias, request.axes, B, h, n, keys.length), queries, keys, exchange)
+    if bias is not None:
+        bias = check_bias(bias, request.axes, B, h, n, keys.length)
+    return Ring(request, mask, bias, queries, keys, exchange)
 
 
 class _LoweredKeyByKey(Score):

@@ -106,7 +106,7 @@ class Native:
         if request.choice.hard:
             return _hard(request, mask)
         output, lse = _soft(request, mask)
-        readings = _read(request, lse.detach(), mask)
+        readings = _read(request, lse.detach(), mask) if request.readings else {}
         return Result(output, None if type(request.choice) in SPARSE_CHOICES else lse, readings=readings)
 
     def backward(
@@ -120,12 +120,12 @@ class Native:
 
 def _by_input(request: Request, arguments: Arguments, grads: tuple[Tensor | None, ...]) -> dict[int, Tensor]:
     """Gradients of `arguments.differentiable` by index in `Request.inputs`; those of a bias's diagonals become its parameters'."""
-    found = {index: grad for index, grad in zip(arguments.input_indices(request), grads, strict=True) if grad is not None}
-    if isinstance(request.bias, Bias) and isinstance(arguments, DotArguments) and Input.BIAS in found:
+    gradients = {index: grad for index, grad in zip(arguments.input_indices(request), grads, strict=True) if grad is not None}
+    if isinstance(request.bias, Bias) and isinstance(arguments, DotArguments) and Input.BIAS in gradients:
         learned = {i: x for i, x in enumerate(request.parameters(), Input.PARAMETERS) if x.requires_grad}
         assert arguments.bias is not None
-        found |= zip(learned, torch.autograd.grad(arguments.bias, list(learned.values()), found.pop(Input.BIAS)), strict=True)
-    return found
+        gradients |= zip(learned, torch.autograd.grad(arguments.bias, list(learned.values()), gradients.pop(Input.BIAS)), strict=True)
+    return gradients
 
 
 def arguments_of(request: Request, mask: Tensor | None) -> Arguments:
