@@ -155,6 +155,8 @@ def test_this_machine_is_measured(visit: Visit, wait: Any, studio: str) -> None:
     found = ask(studio, "api/cost/measure", {})  # as long as this machine needs; the page is then told at once
     page = visit("#cost", lang="zh")
     page.locator("[data-measure]").click()
-    wait(page.locator("[data-machine]")).to_contain_text("线程")
+    wait(page.locator("[data-machine]")).to_contain_text(re.compile(r"\d 个?线程.*负载为 \d"))
+    wait(page.locator("[data-measure]")).to_have_text("再测一次")
+    wait(page.locator("[data-measure]")).to_be_enabled()
     wait(page.locator("[data-recurrence]")).to_contain_text("倍", timeout=120_000)
     wait(page.locator(".st-card").last).to_contain_text(found["kernel"])

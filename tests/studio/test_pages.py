@@ -88,3 +88,30 @@ def test_a_new_folder_is_found_in_its_order(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.delitem(sys.modules, f"regard.studio.pages.{name}", raising=False)
     monkeypatch.setattr(package, "__path__", [str(tmp_path)])
     assert pages.__wrapped__() == (Page("sooner", 1), Page("later", 2))
+
+
+def test_initial_results_are_computed_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+    import time
+    from types import SimpleNamespace
+
+    from regard.studio import initial_results
+
+    computed: list[int] = []
+
+    def slowly() -> dict[str, int]:
+        computed.append(1)
+        time.sleep(0.2)
+        return {"answer": 42}
+
+    monkeypatch.setattr(initial_results, "pages", lambda: [SimpleNamespace(name="slow", initial_results=slowly)])
+    initial_results._computed_results.cache_clear()
+    told: list[object] = []
+    threads = [threading.Thread(target=lambda: told.append(initial_results.computed_results())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    initial_results._computed_results.cache_clear()
+    assert told == [{"slow": {"answer": 42}}] * 3
+    assert len(computed) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from functools import cache
 from typing import Any, ClassVar
 
@@ -12,10 +13,17 @@ from .library import Library
 from .pages import pages
 from .request_error import RequestError
 
+_computing = threading.Lock()  # the first visitor waits for what the server has begun, and does not begin it again
+
+
+def computed_results() -> dict[str, Any]:
+    """The initial results of the pages that need no model, by page; computed once."""
+    with _computing:
+        return _computed_results()
+
 
 @cache
-def computed_results() -> dict[str, Any]:
-    """The initial results of the pages that need no model, by page."""
+def _computed_results() -> dict[str, Any]:
     return {page.name: page.initial_results() for page in pages() if page.initial_results is not None}
 
 

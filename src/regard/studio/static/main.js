@@ -1,5 +1,6 @@
 // The shell around the pages: tabs, language, theme, the address, keyboard shortcuts. The server lists the pages; each is imported from
-// pages/<name>/: page.js exports mount(container, studio) → { leave, drawnForPaper }, texts.js the tables EN and ZH.
+// pages/<name>/: page.js exports mount(container, studio) → { leave, drawnForPaper }, texts.js the tables EN and ZH. Only the page that is
+// shown is loaded before the first paint.
 
 import { h } from "../../web/dom.js";
 import { copyText } from "../../web/clipboard.js";
@@ -12,15 +13,16 @@ const header = document.getElementById("top");
 const container = document.getElementById("page");
 const known = JSON.parse(document.getElementById("known").textContent); // { pages, models, initial } from the server
 const names = known.pages;
-const pages = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await load(name)])));
+const pages = {}; // the modules page.js that are loaded: first that of the page shown, then the others
+load(readAddress().name); // while the texts come
+const texts = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await import(`../pages/${name}/texts.js`)])));
 const memories = Object.fromEntries(names.map((name) => [name, {}])); // what each page keeps while others are open
 let lang = root.lang.startsWith("zh") ? "zh" : "en";
 let current = null; // the name of the page shown
 let mounted = null;
 
 async function load(name) {
-  const [page, texts] = await Promise.all([import(`../pages/${name}/page.js`), import(`../pages/${name}/texts.js`)]);
-  return { mount: page.mount, texts };
+  pages[name] = await import(`../pages/${name}/page.js`);
 }
 
 const inLanguage = (tables) => (lang === "zh" ? tables.ZH : tables.EN);
@@ -36,7 +38,7 @@ function studioFor(name, params) {
     lang,
     theme: root.dataset.theme,
     dark: isDark(),
-    texts: inLanguage(pages[name].texts),
+    texts: inLanguage(texts[name]),
     shellTexts: inLanguage(shellTexts),
     params,
     memory,
@@ -47,7 +49,9 @@ function studioFor(name, params) {
     },
     // There is something to see.
     ready() {
-      if (current === name) container.dataset.ready = "1";
+      if (current !== name) return;
+      container.dataset.ready = "1";
+      setTimeout(loadOthers, 300);
     },
     // An attention view changed the language or the theme: the whole studio follows.
     follow(state) {
@@ -73,6 +77,7 @@ function readAddress() {
 // Open a page, with the parameters it had last unless others are given.
 function open(name, params = null) {
   if (mounted && mounted.leave) mounted.leave();
+  mounted = null;
   current = name;
   const studio = studioFor(name, params || memories[name].params || {});
   drawHeader();
@@ -82,11 +87,17 @@ function open(name, params = null) {
   delete container.dataset.ready;
   document.title = `${studio.texts.tab} · regard`;
   writeAddress(studio.params);
-  mounted = pages[name].mount(container, studio);
+  if (pages[name]) mount();
+  else load(name).then(() => current === name && !mounted && mount());
 }
+function mount() {
+  mounted = pages[current].mount(container, studioFor(current, memories[current].params));
+}
+// When the first page stands, the others are loaded, so that they open at once and also after the server has ended.
+const loadOthers = () => names.filter((name) => !pages[name]).forEach(load);
 
 function drawHeader() {
-  const texts = inLanguage(shellTexts);
+  const shell = inLanguage(shellTexts);
   const focusPage = (event) => {
     event.preventDefault();
     container.focus();
@@ -97,33 +108,33 @@ function drawHeader() {
       href: `#${name}`,
       "aria-current": name === current ? "page" : null,
       "aria-keyshortcuts": `Alt+${i + 1}`,
-      text: inLanguage(pages[name].texts).tab,
+      text: inLanguage(texts[name]).tab,
     });
   header.replaceChildren(
-    h("a", { class: "st-skip", href: "#page", onclick: focusPage, text: texts.skip }),
+    h("a", { class: "st-skip", href: "#page", onclick: focusPage, text: shell.skip }),
     h(
       "a",
       { class: "st-brand", href: `#${names[0]}` },
       h("img", { src: "/static/studio/static/icon.svg", alt: "", width: 22, height: 22 }),
       h("b", { text: "regard" }),
     ),
-    h("nav", { class: "st-tabs", "aria-label": texts.pages }, names.map(tab)),
-    h("span", { class: "st-tools" }, tools(texts)),
+    h("nav", { class: "st-tabs", "aria-label": shell.pages }, names.map(tab)),
+    h("span", { class: "st-tools" }, tools(shell)),
   );
 }
 
-function tools(texts) {
+function tools(shell) {
   const button = (name, text, onclick, props = {}) => h("button", { type: "button", class: `rv-plain ${name}`, onclick, text, ...props });
   const named = (name) => ({ "aria-label": name, title: name });
-  const link = button("st-link", texts.link, () => copyText(location.href, link, texts.copied));
+  const link = button("st-link", shell.link, () => copyText(location.href, link, shell.copied));
   return [
     link,
-    button("st-lang", texts.other, () => setLanguage(otherLanguage(lang)), {
+    button("st-lang", shell.other, () => setLanguage(otherLanguage(lang)), {
       lang: htmlLanguage(otherLanguage(lang)),
-      title: texts.otherTitle,
+      title: shell.otherTitle,
     }),
-    button("st-theme", isDark() ? "☀" : "☾", toggleTheme, named(isDark() ? texts.light : texts.dark)),
-    button("st-keys", "?", showKeys, named(texts.keys)),
+    button("st-theme", isDark() ? "☀" : "☾", toggleTheme, named(isDark() ? shell.light : shell.dark)),
+    button("st-keys", "?", showKeys, named(shell.keys)),
   ];
 }
 
@@ -150,16 +161,16 @@ function redraw() {
 }
 
 function showKeys() {
-  const texts = inLanguage(shellTexts);
-  const list = texts.keyList(names.length).map(([key, action]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: action })]);
+  const shell = inLanguage(shellTexts);
+  const list = shell.keyList(names.length).map(([key, action]) => [h("dt", {}, h("kbd", { text: key })), h("dd", { text: action })]);
   const closeOutside = (event) => {
     if (event.target === dialog) dialog.close();
   };
   const dialog = h(
     "dialog",
-    { class: "rv-dialog", "aria-label": texts.keys, onclose: () => dialog.remove(), onclick: closeOutside },
-    h("button", { type: "button", class: "rv-plain rv-close", "aria-label": texts.close, onclick: () => dialog.close(), text: "×" }),
-    h("h2", { text: texts.keys }),
+    { class: "rv-dialog", "aria-label": shell.keys, onclose: () => dialog.remove(), onclick: closeOutside },
+    h("button", { type: "button", class: "rv-plain rv-close", "aria-label": shell.close, onclick: () => dialog.close(), text: "×" }),
+    h("h2", { text: shell.keys }),
     h("dl", {}, list),
   );
   document.body.append(dialog);
@@ -187,7 +198,7 @@ function forPaper(printing) {
   if (printing ? !isDark() : !printedDark) return;
   printedDark = printing;
   root.dataset.theme = printing ? "light" : "dark";
-  if (!mounted.drawnForPaper) redraw();
+  if (!mounted?.drawnForPaper) redraw();
 }
 onPrinting(forPaper);
 
