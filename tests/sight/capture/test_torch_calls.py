@@ -368,3 +368,27 @@ def test_an_additive_mask_is_split_into_mask_and_bias() -> None:
     assert mask.dense(4, 3)[0, 0].int().tolist() == [[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]]
     assert bias.tolist() == [[0, 0, 1.5], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
     assert uniform_rows.flatten().tolist() == [False, True, False, False]
+
+
+def test_recording_itself_is_not_looked_at_and_the_mode_comes_back() -> None:
+    from torch.overrides import _get_current_function_mode, _len_torch_function_stack
+
+    from regard.models import Gpt, GptConfig
+    from regard.readings import Entropy
+
+    modes = []
+
+    class Looking(Entropy):
+        def start(self, shape: object) -> object:
+            modes.append(_get_current_function_mode())
+            return super().start(shape)  # type: ignore[arg-type]
+
+    model = Gpt(GptConfig(vocabulary=20, d_model=16, heads=2, layers=2, context=12)).eval()
+    before = _len_torch_function_stack()
+    with regard.watch(model, [Looking()]) as seen:
+        model(torch.arange(8)[None])
+        assert _len_torch_function_stack() == before + 1
+    assert len(seen) == 2
+    assert modes
+    assert all(mode is None for mode in modes)
+    assert _len_torch_function_stack() == before
