@@ -236,7 +236,10 @@ def _single_query(query: Tensor, key: Tensor, value: Tensor, options: AttendOpti
 
 def _shows_every_key(mask: Mask, query: Tensor, key: Tensor) -> bool:
     """Whether a mask hides nothing from a single query, as a causal mask in a decoding step."""
-    return type(key) is Tensor and key.dim() == 4 and check_mask(mask, query.shape[:2], *query.shape[:3], key.shape[2]) is None
+    if type(key) is not Tensor or key.dim() != 4:
+        return False
+    B, h, L = query.shape[:3]
+    return check_mask(mask, (B, h), B, h, L, key.shape[2]) is None
 
 
 def _is_default(name: str, value: object) -> bool:
