@@ -160,3 +160,68 @@ def test_query_and_key_of_an_explained_weight_are_marked_in_their_roles(visit: V
         assert page.locator("th.st-now").evaluate(colour) == red
         assert page.locator("th.st-key").evaluate(colour) != red
         axe(page)
+
+
+def test_spaces_are_visible_on_every_page_that_shows_tokens(visit: Visit, wait: Any) -> None:
+    page = visit("#write?model=shakespeare&text=To be")
+    wait(page.locator("[data-tokens] .st-token").nth(2)).to_have_text("␣")
+    page = visit("#steps?model=shakespeare&text=To be&layer=1&head=1&q=4")
+    wait(page.locator(".st-words .st-word").nth(2)).to_contain_text("␣")
+    page = visit("#look?model=shakespeare&text=To be&view=words&layer=1&head=1&q=4")
+    wait(page.locator(".rv-words .rv-token").nth(2)).to_have_text(re.compile("[·␣]"))
+    blank = "[...document.querySelectorAll('#page .rv-token, #page .st-token, #page .st-word')].filter((n) => !n.textContent.trim()).length"
+    assert page.evaluate(blank) == 0
+
+
+def test_every_test_set_of_the_shipped_translators_has_its_chinese_name(visit: Visit) -> None:
+    from regard.studio.library import lengths
+    from regard.zoo.card import Card
+    from regard.zoo.catalog import find
+
+    names = ("zh-en-transformer", "zh-en-bahdanau", "zh-en-fixed", "de-en-transformer")
+    test_sets = {test_set for name in names if (card := Card.read(find(name).path)) for test_set in lengths(card)}
+    assert "held out" in test_sets
+    texts = visit("#regression").evaluate("async () => (await import('/static/studio/pages/translate/texts.js')).ZH.testSets")
+    assert [test_set for test_set in test_sets if not re.search("[一-鿿]", texts.get(test_set, ""))] == []
+
+
+def test_each_question_stands_in_its_own_stage(visit: Visit, wait: Any) -> None:
+    page = visit("#steps")
+    wait(page.locator(".st-quiz-box").first).to_be_visible()
+    counts = page.evaluate(
+        """async () => {
+          const { EN } = await import("/static/studio/pages/steps/texts.js");
+          const asked = (stage) => EN.quiz.questions.filter((question) => question.stage === stage).length;
+          return [...document.querySelectorAll("[data-stage]")].map((node) => {
+            return [node.querySelectorAll(".st-quiz li").length, asked(Number(node.dataset.stage))];
+          });
+        }"""
+    )
+    assert len(counts) == 5
+    assert all(here == asked for here, asked in counts)
+    assert sum(here for here, _ in counts) == page.locator(".st-quiz li").count() == 5
+
+
+def test_cosine_lines_are_coloured_and_arcs_are_whole(visit: Visit, wait: Any) -> None:
+    page = visit("#look?model=letters&text=the quick brown fox&view=lines&layer=1&head=0&q=6", width=390, height=800)
+    wait(page.locator(".rv-links path").first).to_be_attached()
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll(".rv-links")].flatMap((links) => {
+          const { width, height } = links.getBoundingClientRect();
+          return [...links.querySelectorAll("path")].map((path) => path.getBBox())
+            .filter((box) => box.x < -1 || box.y < -1 || box.x + box.width > width + 1 || box.y + box.height > height + 1);
+        }).length"""
+    )
+    assert outside == 0
+    card = page.locator(".st-card").last
+    card.locator("select").select_option("letters")
+    card.locator("input[type=text]").fill("fox")
+    card.locator("textarea").fill("a fox\nthe lazy fox\nfox")
+    card.locator("textarea").blur()
+    lines = card.locator(".st-chart .ch-series path")
+    wait(lines).to_have_count(3)
+    strokes = lines.evaluate_all("nodes => nodes.map((node) => getComputedStyle(node).stroke)")
+    assert len(set(strokes)) == 3
+    for stroke in strokes:
+        red, green, blue = map(int, re.findall(r"\d+", stroke)[:3])
+        assert max(red, green, blue) - min(red, green, blue) > 30, f"{stroke} is grey"
