@@ -285,3 +285,16 @@ def test_what_a_transform_made_is_not_kept_for_a_graph() -> None:
     x = q.clone().requires_grad_()
     torch.compile(loss, fullgraph=True, backend="aot_eager")(x).backward()
     torch.testing.assert_close(x.grad, wanted)
+
+
+@pytest.mark.parametrize("mask", [None, regard.causal()])
+def test_the_gradient_of_a_small_call_outlives_the_graph_it_came_from(mask: regard.Mask | None) -> None:
+    leaves = [torch.randn(1, 2, 5, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    results = []
+    for kernel in ("auto", "reference"):
+        output = regard.attend(*leaves, mask=mask, kernel=kernel)
+        grads = torch.autograd.grad(output.sum(), leaves, create_graph=True, retain_graph=kernel == "reference")
+        results.append(torch.autograd.grad(sum(grad.pow(2).sum() for grad in grads), leaves))
+    for ours, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(ours, wanted)
+        assert wanted.abs().max() > 0

@@ -10,6 +10,7 @@ Axes: B batch, h heads, L queries, S keys, d width.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -117,20 +118,21 @@ def _prepare_second_order(grad: Tensor) -> None:
         node: Any = torch._C._current_autograd_node()
         if node.name() == _FLASH and _REPLACED not in node.metadata:
             node.metadata[_REPLACED] = True
-            node.register_hook(_second_order)
+            query, mask = node._saved_query, _CAUSAL[1] if node._saved_is_causal else None  # freed after its backward
+            scale = query.shape[-1] ** -0.5 if node._saved_scale is None else node._saved_scale
+            request = Request(query, node._saved_key, node._saved_value, Softmax(), mask=mask, scale=scale)
+            node.register_hook(partial(_second_order, request))
 
 
 _HOOKS: dict[int, Callable[[Tensor], Tensor | None]] = {0: _prepare_second_order}
 
 
-def _second_order(grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
+def _second_order(
+    request: Request, grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]
+) -> tuple[Tensor | None, ...] | None:
     """Hook after SDPA's backward: its gradients, made anew so that they can be differentiated."""
     if not torch.is_grad_enabled():
         return None
-    node: Any = torch._C._current_autograd_node()
-    query, mask = node._saved_query, _CAUSAL[1] if node._saved_is_causal else None
-    scale = query.shape[-1] ** -0.5 if node._saved_scale is None else node._saved_scale
-    request = Request(query, node._saved_key, node._saved_value, Softmax(), mask=mask, scale=scale)
     grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
     return tuple(None if old is None else grad for old, grad in zip(grad_inputs, grads, strict=False))  # None: nobody asked for it
 
