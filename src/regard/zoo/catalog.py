@@ -188,7 +188,7 @@ def translator(language: str) -> Entry:
     translators = [e for e in known if e.card is not None and e.card.task == "translation" and e.card.languages[:1] == (language,)]
     if not translators:
         sources = sorted({e.card.languages[0] for e in known if e.card is not None and e.card.task == "translation" and e.card.languages})
-        languages = f"they translate from {', '.join(sources)}" if sources else "none of them translates"
+        languages = f"they translate from {', '.join(sources)}" if sources else "none is a translator whose card names its languages"
         raise ValueError(f"there is no model that translates from {language!r} ({listed(known)}; {languages}); give one with --model")
     return max(translators, key=lambda e: e.card.bleu() if e.card else -1.0)
 
