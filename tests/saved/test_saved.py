@@ -243,7 +243,9 @@ def test_added_models_are_listed_with_all_their_cards_say(added):
         card = json.loads((added / name / "card.json").read_text(encoding="utf-8"))
         assert {key: row[key] for key in card} == card
         assert "trouble" not in row
-        assert regard("models", "show", name) == (added / name / "MODEL.md").read_text(encoding="utf-8")
+        shown = regard("models", "show", name)
+        for line in (added / name / "MODEL.md").read_text(encoding="utf-8").splitlines():
+            assert line.removesuffix("  |") in shown  # a newer page may explain a score where the old one left the cell empty
     assert all(name in regard("models") for name in rows)
 
 
