@@ -40,11 +40,21 @@ class Lowered:
     cap: float | None = None
 
 
+def _multiplied(lowered: Lowered) -> Tensor:
+    """The scores (…, L, S) that a lowered score stands for."""
+    s = lowered.scale * (lowered.query @ lowered.key.mT)
+    if lowered.key_bias is not None:
+        s = s + lowered.key_bias.unsqueeze(-2)
+    if lowered.cap is not None:
+        s = lowered.cap * torch.tanh(s / lowered.cap)
+    return s if lowered.row_shift is None else s + lowered.row_shift.unsqueeze(-1)
+
+
 class Score(nn.Module):
     """Base class of scores. ``score(query, key)`` computes the whole (…, L, S) matrix.
 
-    A new score is a subclass with ``tile``; the other methods make it faster (``lower``, ``prepare``), keep its tiles small (``width``)
-    or check more.
+    A new score is a subclass with ``tile``, or with ``lower`` if it is a dot product after a change of query and key; the other methods
+    make it faster (``prepare``), keep its tiles small (``width``) or check more.
 
     >>> class Manhattan(Score):
     ...     def tile(self, query, key):
@@ -67,8 +77,14 @@ class Score(nn.Module):
         return query, key
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores of prepared queries `query` (…, l, d') against prepared keys `key` (…, s, d'): (…, l, s)."""
-        raise NotImplementedError(f"{type(self).__name__} does not define tile(query, key); a score must")
+        """Scores of prepared queries `query` (…, l, d') against prepared keys `key` (…, s, d'): (…, l, s).
+
+        A score with only ``lower`` has its tiles from that.
+        """
+        lowered = self.lower_prepared(query, key)
+        if lowered is None:
+            raise NotImplementedError(f"{type(self).__name__} does not define tile(query, key), nor a dot product in its place with lower")
+        return _multiplied(lowered)
 
     def prepared(self) -> Prepared:
         """This score for queries and keys that `prepare` has already transformed, such as the keys of a source used at every step."""

@@ -189,6 +189,22 @@ def test_what_is_missing_is_named(options: dict[str, Any], message: str) -> None
         regard.attend(q, k, v, **options)
 
 
+class Cosine(regard.Score):
+    """A score with only `lower`, with every field of what that returns."""
+
+    def lower(self, query: Tensor, key: Tensor) -> regard.Lowered:
+        q, k = nn.functional.normalize(query, dim=-1), nn.functional.normalize(key, dim=-1)
+        return regard.Lowered(q, k, scale=3.0, key_bias=key.sum(-1), row_shift=query.sum(-1), cap=2.0)
+
+
+def test_a_score_with_only_lower_computes_its_matrix() -> None:
+    q, k, v = inputs()
+    cosine = nn.functional.cosine_similarity(q.unsqueeze(-2), k.unsqueeze(-3), dim=-1)
+    expected = 2 * torch.tanh((3 * cosine + k.sum(-1).unsqueeze(-2)) / 2) + q.sum(-1).unsqueeze(-1)
+    torch.testing.assert_close(Cosine()(q, k), expected)
+    torch.testing.assert_close(regard.attend(q, k, v, score=Cosine()), expected.softmax(-1) @ v)
+
+
 class ValueSpread(Reading):
     """Σ p² ‖v‖ of each row: needs the norms of the values."""
 

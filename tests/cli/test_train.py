@@ -1,6 +1,7 @@
 """`regard train`."""
 
 import json
+import sys
 from random import Random
 
 from command_line import regard, without_box
@@ -34,6 +35,7 @@ def test_a_language_model_is_trained_evaluated_and_used(tmp_path):
 
 def test_progress_is_lines_when_the_output_is_not_a_terminal(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.cli.train.LINE_SECONDS", 0)
+    monkeypatch.setattr("regard.cli.train.SETTLED_STEPS", 2)
     (tmp_path / "t.txt").write_text("abcdefg\n" * 50)
     (tmp_path / "lm.toml").write_text(
         'out = "run"\n[data]\ntrain = "t.txt"\nbatch = 4\n[model]\nd_model = 8\nheads = 1\nlayers = 1\ncontext = 8\n'
@@ -42,7 +44,8 @@ def test_progress_is_lines_when_the_output_is_not_a_terminal(tmp_path, monkeypat
     lines = regard("train", "lm", tmp_path / "lm.toml").output.splitlines()
     progress = [line for line in lines if " of 5 " in line]
     assert [line.split()[1] for line in progress] == ["1", "2", "3", "4", "5"]
-    assert all("loss" in line and "tokens/s" in line and "left" in line for line in progress)
+    assert all("loss" in line and "tokens/s" in line for line in progress)
+    assert ["left" in line for line in progress] == [False, False, True, True, True]  # the first steps also set things up
     assert not any(" of 5 " in line for line in regard("train", "lm", tmp_path / "lm.toml", "--quiet").output.splitlines())
 
 
@@ -54,12 +57,14 @@ def test_one_command_trains_on_a_file_and_the_next_shows_the_alignment(tmp_path,
     (tmp_path / "mine.tsv").write_text("".join(lines), encoding="utf-8")
     path = config_for("translation", tmp_path / "mine.tsv", tmp_path)
     small = {
-        "embedding = 256": "embedding = 16",
-        "state = 512": "state = 32",
-        "alignment = 256": "alignment = 16",
-        "warmup = 500": "warmup = 5",
+        "embedding = 128": "embedding = 16",
+        "state = 256": "state = 32",
+        "alignment = 128": "alignment = 16",
+        "warmup = 50 ": "warmup = 5 ",
+        "evaluate_every = 100": "evaluate_every = 500",
+        "batch_tokens = 1000": "batch_tokens = 2000",
     }
-    text = path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 80").replace("rate = 1e-3", "rate = 2e-2")
+    text = path.read_text(encoding="utf-8").replace("steps = 500", "steps = 80").replace("rate = 1e-3", "rate = 2e-2")
     for old, new in small.items():
         assert old in text
         text = text.replace(old, new)
@@ -72,6 +77,16 @@ def test_one_command_trains_on_a_file_and_the_next_shows_the_alignment(tmp_path,
     best = json.loads(shown.output)["translations"][0]
     assert best["text"] == "I love cats"
     assert len(best["alignment"]) == len(best["target_words"])
+
+
+def test_without_its_packages_training_says_what_to_install_and_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    (tmp_path / "t.txt").write_text("abcdefg\n" * 50)
+    (tmp_path / "lm.toml").write_text('out = "run"\n[data]\ntrain = "t.txt"\n[model]\nd_model = 8\n[training]\nsteps = 1\n')
+    result = regard("train", "lm", tmp_path / "lm.toml")
+    assert result.exit_code == 1
+    assert 'pip install "regard[train]"' in str(result.exception or result.output)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_example_config_is_printed_and_a_missing_config_is_an_error():

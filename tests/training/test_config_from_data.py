@@ -1,6 +1,7 @@
 """`regard train TASK DATA`: from a file of data to a trained model."""
 
 import random
+import re
 
 import pytest
 
@@ -30,13 +31,19 @@ def test_pairs_become_a_config_that_says_everything_and_is_not_overwritten(tmp_p
     config = read_config(path, find_task("translation").config)
     assert (config.out, config.data.train, config.data.valid) == ("runs/mine", "mine.tsv", None)
     assert (config.source.kind, config.target.kind) == ("char", "bpe")  # Chinese on one side only
-    assert config.training.steps == 1500
+    assert (config.training.steps, config.training.warmup, config.model.state) == (500, 50, 256)  # few pairs: in minutes
+    assert re.search(r"^state = 256 +# .*\(default 512\)$", path.read_text(encoding="utf-8"), flags=re.M)
     assert path.read_text(encoding="utf-8").count("#") >= find_task("translation").manual.count("#")
-    path.write_text(path.read_text(encoding="utf-8").replace("steps = 1500", "steps = 7"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("steps = 500", "steps = 7"), encoding="utf-8")
     assert read_config(config_for("translation", data, tmp_path), find_task("translation").config).training.steps == 7
     (tmp_path / "other").mkdir()
     with pytest.raises(ValueError, match=r"mine\.toml exists and trains on mine\.tsv, not .*other"):
         config_for("translation", write(tmp_path / "other" / "mine.tsv", pairs(5)), tmp_path)
+
+
+def test_many_pairs_train_the_full_size_for_longer(tmp_path):
+    config = read_config(config_for("translation", write(tmp_path / "many.tsv", pairs(9000)), tmp_path), find_task("translation").config)
+    assert (config.training.steps, config.training.evaluate_every, config.model.state, config.data.batch_tokens) == (1800, 500, 512, 2000)
 
 
 def test_a_chinese_target_is_scored_by_characters(tmp_path):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..training.loop.trainer import Progress
 
 LINE_SECONDS = 30  # between two lines of progress, where there is no terminal
+SETTLED_STEPS = 5  # steps after which the time left is predicted
 
 
 def train(
@@ -100,6 +101,7 @@ class _ProgressDisplay:
         self.bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task = self.bar.add_task("", total=None, epoch=0, loss=float("nan"), speed=0.0, left="?")
         self.loss: float | None = None
+        self.steps = 0  # seen by this display: a resumed training begins at a later step
         self.next_line = 0.0  # when the next line is due, if there is no bar
         self.bar.start()
 
@@ -111,6 +113,9 @@ class _ProgressDisplay:
                 self.console.print(progress.samples, markup=False, soft_wrap=True, style="dim")
             return
         # The bar shows a running mean, since the loss of single batches is noisy.
+        self.steps += 1
+        # The first steps also set things up: counted alone they predict hours for a training of minutes.
+        left = _duration(progress.seconds_left) if self.steps > SETTLED_STEPS else "?"
         self.loss = progress.loss if self.loss is None else 0.95 * self.loss + 0.05 * progress.loss
         self.bar.update(
             self.task,
@@ -119,13 +124,13 @@ class _ProgressDisplay:
             epoch=progress.epoch,
             loss=self.loss,
             speed=progress.tokens_per_second,
-            left=_duration(progress.seconds_left),
+            left=left,
         )
         if not self.console.is_terminal and time.monotonic() >= self.next_line:
             self.next_line = time.monotonic() + LINE_SECONDS
             self.console.print(
                 f"step {progress.step:,} of {progress.total:,}  epoch {progress.epoch}  loss {self.loss:.3f}  "
-                f"{progress.tokens_per_second:,.0f} tokens/s  {_duration(progress.seconds_left)} left",
+                f"{progress.tokens_per_second:,.0f} tokens/s" + ("" if left == "?" else f"  {left} left"),
                 markup=False,
                 soft_wrap=True,
             )

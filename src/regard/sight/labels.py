@@ -144,12 +144,12 @@ def labels_on_text(weights: Tensor, tokens: Sequence[str], *, kind: str = "causa
 def label_heads(model: nn.Module, *, length: int = 48, batch: int = 4, seed: int = 0, least: float = 0.4) -> Labels:
     """Run the model on random tokens repeated once and compute six scores per head, each a mean over queries:
 
-    previous token   weight on the key just before the query
-    sink             weight on the first key
-    local            weight on keys at most 4 positions away, without the one just before
-    induction        weight on the key that follows the earlier occurrence of the query's token (causal attention only)
-    duplicate token  weight on other occurrences of the query's token
-    uniform          entropy divided by the entropy of equal weights on all visible keys
+    previous token: weight on the key just before the query
+    sink: weight on the first key
+    local: weight on keys at most 4 positions away, without the one just before
+    induction: weight on the key that follows the earlier occurrence of the query's token (causal attention only)
+    duplicate token: weight on other occurrences of the query's token
+    uniform: entropy divided by the entropy of equal weights on all visible keys
 
     model: a model that `regard.watch` can see.
     length: tokens before the repetition.
@@ -160,7 +160,7 @@ def label_heads(model: nn.Module, *, length: int = 48, batch: int = 4, seed: int
     Returns :class:`Labels`. Raises ValueError for a model without attention it can see.
 
     Induction heads: Olsson et al. 2022, section "Induction heads". In encoders and cross-attention, labels without a meaning have the
-    score NaN.     Models of images and sound are run on noise: there a head can be a sink or uniform, and in sound look at its neighbours.
+    score NaN. Models of images and sound are run on noise: there a head can be a sink or uniform, and in sound look at its neighbours.
 
     >>> from regard.models import Gpt, GptConfig
     >>> model = Gpt(GptConfig(vocabulary=50, d_model=32, heads=2, layers=2, context=40))

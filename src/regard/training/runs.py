@@ -68,9 +68,11 @@ def train(
     root = path.resolve().parent
     folder = root / config.out
     is_new = not folder.exists()
+    try:
+        from accelerate import PartialState
+    except ImportError as error:
+        raise ImportError('training needs the package "accelerate": pip install "regard[train]"') from error
     folder.mkdir(parents=True, exist_ok=True)
-    from accelerate import PartialState
-
     if not torch.accelerator.is_available() and "TORCHELASTIC_RESTART_COUNT" in os.environ:
         from ..parallel.torchrun_init import init_from_torchrun
 
