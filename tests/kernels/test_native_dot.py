@@ -324,7 +324,7 @@ def test_operators() -> None:
     bias, sinks = torch.randn(1, 2, 20, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
     diagonals, betas = torch.randn(2, 39, requires_grad=True), torch.rand(2, requires_grad=True)
-    operator = OPERATORS[DotArguments]
+    operator = OPERATORS[DotArguments].forward
     torch.library.opcheck(operator, (q, k, v, bias, sinks, None, None, spans, 0.25, 5.0, 1.2))
     torch.library.opcheck(operator, (q, k, v, None, None, None, None, None, 0.25, 0.0, 1.0))
     torch.library.opcheck(operator, (q, k, v, None, None, diagonals, betas, spans, 0.25, 0.0, 1.0, 0.0, 0, 1, 1))

@@ -182,7 +182,7 @@ def test_a_mask_computed_in_python_runs_streamed() -> None:
 
 def test_operators_and_graphs() -> None:
     q, k, v = (x.requires_grad_() for x in tensors())
-    torch.library.opcheck(OPERATORS[DotArguments], (q, k, v, None, None, None, None, scattered(1, 1, L, S), 0.25, 0.0, 1.0))
+    torch.library.opcheck(OPERATORS[DotArguments].forward, (q, k, v, None, None, None, None, scattered(1, 1, L, S), 0.25, 0.0, 1.0))
     mask = PATTERNS["shared"]
     compiled = torch.compile(lambda q, k, v: attend(q, k, v, mask=mask, kernel="native").sin(), backend="aot_eager", fullgraph=True)
     got = torch.autograd.grad(compiled(q, k, v).sum(), (q, k, v))

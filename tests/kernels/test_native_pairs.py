@@ -296,8 +296,8 @@ def test_operators() -> None:
     q, k, v = (x.requires_grad_() for x in random_inputs(1, 2, 2, 20, 20, 16, 8))
     vector, sinks = torch.randn(16, requires_grad=True), torch.randn(2, requires_grad=True)
     spans = causal().spans(20, 20)
-    torch.library.opcheck(OPERATORS[AdditiveArguments], (q, k, v, vector, sinks, spans, 1.2))
-    torch.library.opcheck(OPERATORS[GaussianArguments], (q, k, v, None, None, 1.0))
+    torch.library.opcheck(OPERATORS[AdditiveArguments].forward, (q, k, v, vector, sinks, spans, 1.2))
+    torch.library.opcheck(OPERATORS[GaussianArguments].forward, (q, k, v, None, None, 1.0))
 
 
 def test_compile() -> None:

@@ -44,10 +44,11 @@ def order(request: Request) -> Iterator[Kernel]:
 def _order(request: Request) -> tuple[Kernel, ...]:
     if not request.query.is_cpu or not _HAS_NATIVE:
         return _TORCH_ONLY
-    # torch's autograd bookkeeping is in C++, ours in Python: with a gradient torch stays faster up to a larger size; but not in
-    # half precision, where the backward of torch's CPU kernel takes many times as long as ours.
+    # With a mask, keys and values are read once more before SDPA may run (`finite`), so that it is faster for fewer sizes. In half
+    # precision the backward of torch's CPU kernel takes many times as long as ours.
     if request.needs_grad:
-        small = request.work < 4 * SMALL and request.query.dtype not in (torch.bfloat16, torch.float16)
+        limit = SMALL if request.mask is None else SMALL // 4
+        small = request.work < limit and request.query.dtype not in (torch.bfloat16, torch.float16)
     else:
         small = request.work < SMALL and request.mask is None
     return _FUSED_FIRST if small else _COMPILED_FIRST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 
 transformers = pytest.importorskip("transformers")
 import regard.sight  # noqa: E402
+from regard.kernels import Request, Result, execute, intercept  # noqa: E402
+from regard.sight.capture import transformers_calls  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 IDS = torch.randint(0, 50, (2, 7), generator=torch.Generator().manual_seed(0))
@@ -31,6 +34,12 @@ def model_of(family: str) -> Any:
 def run_on(model: Any, implementation: str) -> None:
     regard.sight.register()
     model.set_attn_implementation(implementation)
+
+
+def explained(request: Request) -> tuple[str, str]:
+    """The kernel of a request and the reason, as `explain` tells a user who makes the same call."""
+    plan = regard.explain(request.query, request.key, request.value, mask=request.mask, bias=request.bias)
+    return plan.kernel, plan.reason
 
 
 @pytest.mark.slow
@@ -58,6 +67,59 @@ def test_generating_on_a_static_cache(compiled: bool) -> None:
         options["compile_config"] = transformers.CompileConfig(fullgraph=True, backend="aot_eager", mode=None)
         options["compile_config"]._compile_all_devices = True
     assert torch.equal(model.generate(IDS, cache_implementation="static", **options), want)
+
+
+@pytest.mark.parametrize("case", ["static cache", "reentrant checkpointing"])
+def test_each_call_runs_on_the_kernel_explained(case: str) -> None:
+    model = model_of("llama")
+    run_on(model, "regard")
+    calls = []
+
+    def hook(request: Request, run: Callable[[Request], Result]) -> Result:
+        result = run(request)
+        assert result.selection is not None
+        calls.append((*explained(request), result.selection.kernel.name))
+        return result
+
+    with intercept(hook):
+        if case == "static cache":
+            model.generate(
+                IDS,
+                attention_mask=PADDED,
+                max_new_tokens=3,
+                do_sample=False,
+                pad_token_id=0,
+                cache_implementation="static",
+                disable_compile=True,
+            )
+        else:
+            model.train().enable_input_require_grads()
+            model.gradient_checkpointing_enable({"use_reentrant": True})
+            model(IDS, attention_mask=PADDED, labels=IDS, use_cache=False).loss.backward()
+    assert len(calls) == (6 if case == "static cache" else 4)  # 2 layers × 3 tokens, or × forward and recomputed forward
+    assert {(kernel, ran) for kernel, _, ran in calls} == {("native", "native")}
+    assert all(reason.startswith("float32 on CPU, spans mask") for _, reason, _ in calls)
+
+
+@pytest.mark.slow
+def test_a_compiled_step_is_explained_while_it_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = []
+
+    def record(request: Request) -> Result:
+        plans.append(explained(request))
+        return execute(request)
+
+    monkeypatch.setattr(transformers_calls, "run", record)
+    model = model_of("llama")
+    run_on(model, "regard")
+    torch._dynamo.reset()
+    compiled = torch.compile(model.forward, fullgraph=True, backend="aot_eager")
+    cache = transformers.StaticCache(config=model.config, max_cache_len=16)
+    compiled(IDS, attention_mask=PADDED, past_key_values=cache)
+    compiled(IDS[:, :1], attention_mask=torch.cat([PADDED, PADDED[:, -1:]], 1), past_key_values=cache)
+    assert len(plans) >= 4  # 2 layers × prefill and step
+    assert {kernel for kernel, _ in plans} == {"native"}
+    assert all(reason.startswith("float32 on CPU, ") and reason.endswith("(compiled)") for _, reason in plans)
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

@@ -231,3 +231,41 @@ def test_a_log_can_be_read_with_a_damaged_record_in_it(tmp_path):
     log.write_bytes(log.read_bytes().replace(b'"loss": ', b'"loss":8', 1))
     with pytest.warns(UserWarning, match=r"log\.jsonl:1: this record is damaged"):
         assert read_log(log) == whole[1:]
+
+
+class Model(nn.Module):  # torch does not compile a bare nn.Sequential
+    def __init__(self, layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+def test_a_compiled_model_trains_to_the_same_weights_and_is_evaluated_as_written(tmp_path, monkeypatch):
+    calls = {"compiled": 0, "evaluated compiled": 0}
+    plain_compile = nn.Module.compile
+
+    def eagerly(model: nn.Module) -> None:  # the graph is recorded as for any backend, and run without compiling C++
+        def backend(graph, inputs):
+            def run(*arguments):
+                calls["compiled"] += 1
+                calls["evaluated compiled"] += not model.training
+                return graph(*arguments)
+
+            return run
+
+        plain_compile(model, backend=backend)
+
+    monkeypatch.setattr(nn.Module, "compile", eagerly)
+    torch._dynamo.reset()
+    tasks = [Line(), Line()]
+    for task in tasks:
+        task.model = Model(task.model)
+    _, expected = train(tasks[0], SETTINGS, tmp_path / "a")
+    state, weights = train(tasks[1], replace(SETTINGS, compile=True), tmp_path / "b")
+    assert calls == {"compiled": SETTINGS.steps, "evaluated compiled": 0}
+    assert state.finished
+    assert weights.keys() == expected.keys()
+    for name in weights:
+        torch.testing.assert_close(weights[name], expected[name])

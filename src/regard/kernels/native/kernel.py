@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -152,15 +153,22 @@ def _refuses_score(request: Request) -> str | None:
 def _soft(request: Request, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Output, and lse or a sparse choice's thresholds; differentiable if a gradient is needed."""
     arguments = arguments_of(request, mask)
+    if torch.compiler.is_compiling() or not request.needs_grad:
+        return _forward(arguments)
+    tensors = (getattr(arguments, name) for name in arguments.differentiable)
+    return _Autograd.apply(request, arguments, *tensors)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _forward(arguments: Arguments) -> tuple[Tensor, Tensor]:
+    """Output and lse; as a torch operator where torch records what runs."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-        fields = (getattr(arguments, field.name) for field in dataclasses.fields(arguments))
-        output, lse = OPERATORS[type(arguments)](*fields)
-    elif request.needs_grad:
-        tensors = (getattr(arguments, name) for name in arguments.differentiable)
-        output, lse = _Autograd.apply(request, arguments, *tensors)  # type: ignore[no-untyped-call]
-    else:
-        output, lse = arguments.forward()
-    return output, lse
+        output, lse = OPERATORS[type(arguments)].forward(*_fields(arguments))
+        return output, lse
+    return arguments.forward()
+
+
+def _fields(arguments: Arguments) -> Iterator[Any]:
+    return (getattr(arguments, field.name) for field in dataclasses.fields(arguments))
 
 
 def _hard(request: Request, mask: Tensor | None) -> Result:
@@ -281,13 +289,16 @@ def _gradients(
     """Gradients of `arguments.differentiable`, in their order."""
     if grad_out is None:
         grad_out = torch.zeros((), dtype=output.dtype, device=output.device).expand_as(output)
+    if torch._C._len_torch_dispatch_stack():
+        grads = OPERATORS[type(arguments)].backward(grad_out, grad_lse, output, lse, *_fields(arguments))
+        return tuple(grad if want else None for grad, want in zip(grads, arguments.wanted(), strict=True))
     return arguments.backward(output, lse, grad_out, grad_lse)
 
 
 class _Autograd(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, request: Request, arguments: Arguments, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
-        output, lse = arguments.forward()
+        output, lse = _forward(arguments)
         ctx.save_for_backward(*tensors, output, lse)
         if getattr(arguments, "sparse", 0):
             ctx.mark_non_differentiable(lse)

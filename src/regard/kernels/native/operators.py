@@ -6,7 +6,7 @@ Eager calls skip them: dispatching an operator costs more than a small attention
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,8 +18,15 @@ Arguments: TypeAlias = DotArguments | AdditiveArguments | GaussianArguments
 Field: TypeAlias = Tensor | float | int | None  # a field of one of them
 
 
-def attention_operator(kind: type[Arguments], name: str) -> Any:
-    """Register the operator regard::name; its arguments are the fields of `kind`, it returns output and lse, and is differentiable."""
+class Operators(NamedTuple):
+    """The operators of one kind of arguments: `forward` is differentiable; `backward` is its gradient."""
+
+    forward: Any
+    backward: Any
+
+
+def attention_operators(kind: type[Arguments], name: str) -> Operators:
+    """Register regard::name and regard::name_backward; the arguments of the first are the fields of `kind`, it returns output and lse."""
     fields = dataclasses.fields(kind)
     count = len(kind.differentiable)  # the first fields; the mask follows, then the numbers
     signature = ", ".join(_schema(field) for field in fields)
@@ -67,7 +74,7 @@ def attention_operator(kind: type[Arguments], name: str) -> Any:
         return (*kept, None, *(None for _ in ctx.numbers))
 
     operator.register_autograd(differentiate, setup_context=save)
-    return operator
+    return Operators(operator, backward_operator)
 
 
 def _like(x: Field, output: Tensor, *, same_strides: bool) -> Tensor:
@@ -83,10 +90,10 @@ def _schema(field: dataclasses.Field[Any]) -> str:
     return f"{kind} {field.name}" + ("" if field.default is dataclasses.MISSING else f"={field.default}")
 
 
-OPERATORS: dict[type[Arguments], Any] = {
-    DotArguments: attention_operator(DotArguments, "dot_attention"),
-    AdditiveArguments: attention_operator(AdditiveArguments, "additive_attention"),
-    GaussianArguments: attention_operator(GaussianArguments, "gaussian_attention"),
+OPERATORS: dict[type[Arguments], Operators] = {
+    DotArguments: attention_operators(DotArguments, "dot_attention"),
+    AdditiveArguments: attention_operators(AdditiveArguments, "additive_attention"),
+    GaussianArguments: attention_operators(GaussianArguments, "gaussian_attention"),
 }
 
 __all__ = ["OPERATORS", "Arguments"]

@@ -24,6 +24,7 @@ class Training:
     smoothing: float = 0.0
     accumulate: int = 1
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
     evaluate_every: int = 500
     checkpoint_every: int = 500
     log_every: int = 50

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -147,6 +147,8 @@ class Trainer:
             undecayed = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
             groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
+            if self.settings.compile and bare._compiled_call_impl is None:
+                bare.compile()  # its calls, in place: class, parameters and their names stay
             model, wrapped = (bare, optimiser) if self.fully_sharded else self.accelerator.prepare(bare, optimiser)
             seed_all(self.settings.seed + 7919 * self.accelerator.process_index)  # each process has its own dropout masks
             self._resume(bare, optimiser)
@@ -282,7 +284,7 @@ class Trainer:
         state, settings = self.state, self.settings
         random_tensors, random_json = checkpoints.random_state()
         model.eval()
-        with torch.no_grad(), self._gathered(model):
+        with torch.no_grad(), self._gathered(model), _uncompiled(model):
             metrics = self.task.evaluate(model)
             samples = self.task.samples(model)
         checkpoints.set_random_state(random_tensors, random_json)
@@ -410,3 +412,13 @@ class Trainer:
 def _sign(metric: str) -> int:
     """Return +1 if higher is better, −1 if lower is."""
     return -1 if metric in ("loss", "perplexity") else 1
+
+
+@contextlib.contextmanager
+def _uncompiled(model: nn.Module) -> Iterator[None]:
+    """Context manager: calls of the model run as written, since texts of every length would each be compiled."""
+    compiled, model._compiled_call_impl = model._compiled_call_impl, None
+    try:
+        yield
+    finally:
+        model._compiled_call_impl = compiled
