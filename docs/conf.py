@@ -22,6 +22,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["misc.highlighting_failure"]
 nitpicky = True
+smartquotes = False  # align="end" in a docstring is code
 
 html_theme = "furo"
 html_title = "regard"
