@@ -389,6 +389,45 @@ def test_attention_without_weights_is_reported() -> None:
     assert "linear" in seen.missed[0].advice
 
 
+class GatedDeltaNet(nn.Module):
+    """A recurrence over the tokens with a gate, as in Qwen3-Next: there are no weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        state, outputs = torch.zeros(x.shape[0], x.shape[-1], x.shape[-1]), []
+        for t in range(x.shape[1]):
+            state = 0.9 * state + x[:, t, :, None] * x[:, t, None, :]
+            outputs.append((state * x[:, t, :, None]).sum(1))
+        return torch.stack(outputs, 1)
+
+
+class ZeroStates(nn.Module):
+    """As in Mamba 2, where a chunk begins with the states of the one before, which are zeros for the first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        outer = torch.einsum("bln,blp->bpn", x, x)
+        states = torch.cat([torch.zeros_like(outer)[:, None], outer[:, None]], 1)[:, :1]
+        return torch.einsum("bcln,bcpn->bclp", x[:, None], states)
+
+
+def test_zeros_are_no_weights() -> None:
+    with watch(model := nn.Sequential(ZeroStates())) as seen:
+        model(torch.randn(2, 4, 4))
+    assert (len(seen), seen.missed) == (0, ())
+
+
+class ChannelGate(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(x.mean(1, keepdim=True))
+
+
+def test_gated_recurrent_attention_is_named_and_a_gate_is_not() -> None:
+    model = nn.Sequential(GatedDeltaNet(), ChannelGate())
+    with watch(model) as seen:
+        model(torch.randn(2, 5, 4))
+    assert len(seen) == 0
+    assert [m.name for m in seen.missed] == ["0 (GatedDeltaNet)"]
+
+
 class Pools(nn.Module):
     """Softmax of a learned score over the inputs: attention in a module named so, a router's weights in any other."""
 

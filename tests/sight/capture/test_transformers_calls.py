@@ -404,3 +404,37 @@ def test_modules_that_are_not_causal_with_a_causal_mask() -> None:
     with watch(model) as seen:
         same(model(ids)[0], causal_output)
     assert [recorded.kind for recorded in seen] == ["causal"] * len(seen)
+
+
+def test_a_causal_module_that_derives_is_causal_from_its_mask_stays_causal() -> None:
+    """Moonshine passes is_causal=False to the attention function when it has a mask, and SDPA has none."""
+    from transformers import MoonshineConfig, MoonshineModel
+
+    sizes = {f"{part}_{name}": n for part in ("encoder", "decoder") for name, n in (("num_hidden_layers", 1), ("num_attention_heads", 2))}
+    model = MoonshineModel(MoonshineConfig(vocab_size=50, hidden_size=16, intermediate_size=20, pad_token_id=0, **sizes)).eval()
+    inputs = {"input_values": torch.randn(1, 2000), "decoder_input_ids": torch.randint(5, 40, (1, 6))}
+    with torch.no_grad():
+        expected = model(**inputs).last_hidden_state
+        with watch(model) as seen:
+            actual = model(**inputs).last_hidden_state
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    own = next(s for s in seen if s.name == "decoder.layers.0.self_attn")
+    assert bool((own.weights().triu(1) == 0).all())
+
+
+def test_eager_weights_that_a_model_returns_without_being_asked_stay() -> None:
+    from transformers import BridgeTowerConfig, BridgeTowerModel
+
+    part = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    text = {**part, "vocab_size": 50, "intermediate_size": 20, "pad_token_id": 1}
+    vision = {**part, "image_size": 16, "patch_size": 8}
+    config = BridgeTowerConfig(text_config=text, vision_config=vision, intermediate_size=20, **part)
+    model = BridgeTowerModel(config).eval()
+    inputs = {"input_ids": torch.randint(5, 40, (1, 6)), "pixel_values": torch.randn(1, 3, 16, 16)}
+    with torch.no_grad():
+        expected = model(**inputs).attentions
+        with watch(model):
+            actual = model(**inputs).attentions
+    for before, after in zip(expected, actual, strict=True):
+        for p, q in zip(before, after, strict=True):
+            torch.testing.assert_close(q, p, rtol=1e-5, atol=1e-6)

@@ -26,7 +26,7 @@ _NO_WEIGHTS = (
     f"{READABLE_CALLS}"
 )
 _NAMED_ATTENTION = re.compile(r"(attention|attn|deltanet|retention|timemix(ing)?)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
-_NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate|external|largekernel", re.IGNORECASE)
+_NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate(?!d)|external|largekernel", re.IGNORECASE)  # GatedDeltaNet is over tokens
 _OTHER_THREAD = "it ran in another thread, which this block does not cover; open a block in that thread"
 
 

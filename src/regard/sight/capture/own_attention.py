@@ -179,7 +179,7 @@ def _weights_times_values(
         return result
     p = arrangement.of_weights(arrangement.weights.detach())
     softmaxed = trail.scores is not None
-    if not softmaxed and not is_normalised(p):
+    if not softmaxed and not (is_normalised(p) and bool(p.any())):  # the states of Mamba 2 begin as zeros, and are no weights
         if trail.exponential and trail.paired and thread.positions is None:
             if bool((p.sum(-1) <= 1 + _SUM_ERROR).all()):  # a softmax with a sink in its denominator
                 return _capture(arrangement, p, None, trail, result)

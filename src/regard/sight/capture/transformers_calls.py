@@ -35,6 +35,7 @@ from .trails import UNREADABLE, is_readable
 from .transformers_masks import MaskRule, mask, original_implementation, switched
 
 NAME = "regard"
+_ALWAYS_RETURN_WEIGHTS = {"BridgeTowerSelfAttention", "BridgeTowerCrossAttention"}  # their model returns eager weights without being asked
 _CAPTURED_ELSEWHERE = (NAME, "sdpa")  # by `attention` below and by `torch_calls`
 
 
@@ -95,18 +96,22 @@ def attention(
         module, query, key, value, attention_mask, dropout, scaling, is_causal, position_bias, sliding_window, softcap, s_aux,
         none_is_causal=not is_eager,
     )  # fmt: skip
-    if isinstance(attention_mask, MaskRule) and attention_mask.replaceable and not (is_eager or call.is_causal_call):
+    # Moonshine passes is_causal=False because it got a mask, which SDPA would not have made; its module is causal.
+    is_causal_module = call.is_causal_call or bool(getattr(module, "is_causal", False))
+    if isinstance(attention_mask, MaskRule) and attention_mask.replaceable and not (is_eager or is_causal_module):
         call.attention_mask = None  # as with SDPA: ColPali makes causal masks for modules that are not causal
     captured = call.capture()
     if is_eager and isinstance(attention_mask, MaskRule) and s_aux is None:
         captured.uniform_rows, captured.all_values = "empty", value
     result = dispatch(captured) if is_watched(module) else captured.run().result
-    weights = all_weights(captured.request) if _wants_weights(module, kwargs) else None
+    weights = all_weights(captured.request) if _wants_weights(module, kwargs, is_eager) else None
     return result.output.transpose(1, 2).contiguous(), weights
 
 
-def _wants_weights(module: nn.Module, options: dict[str, Any]) -> bool:
-    """Return whether the model was asked for its attentions."""
+def _wants_weights(module: nn.Module, options: dict[str, Any], is_eager: bool = False) -> bool:
+    """Return whether the model was asked for its attentions, or reads those of eager attention in any case."""
+    if is_eager and type(module).__name__ in _ALWAYS_RETURN_WEIGHTS:
+        return True
     if options.get("output_attentions") or getattr(getattr(module, "config", None), "output_attentions", False):
         return True
     try:
@@ -301,7 +306,8 @@ def _captured_call(
     result = dispatch(captured)
     if returned and not captured.changed:
         return returned[0]
-    weights = all_weights(captured.request) if _wants_weights(module, kwargs) or (returned and returned[0][1] is not None) else None
+    wanted = _wants_weights(module, kwargs, name == "eager") or (returned and returned[0][1] is not None)
+    weights = all_weights(captured.request) if wanted else None
     return result.output.transpose(1, 2).contiguous(), weights
 
 
