@@ -14,15 +14,22 @@ from torch import Tensor, nn
 
 from regard.sight import change, watch
 
-ATTENTION = re.compile(r"(attention|attn)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
+ATTENTION = re.compile(r"(attention|attn|deltanet|retention)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
 EQUAL = 1e-5
-NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate|external|largekernel", re.IGNORECASE)
+NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate(?!d)|external|largekernel", re.IGNORECASE)
 
 
-def check(model: nn.Module, run: Callable[[nn.Module], Any], *, eager: Callable[[nn.Module], Any] | None = None) -> dict[str, Any]:
+def check(
+    model: nn.Module,
+    run: Callable[[nn.Module], Any],
+    *,
+    eager: Callable[[nn.Module], Any] | None = None,
+    precise: Callable[[nn.Module], Any] | None = None,
+) -> dict[str, Any]:
     """Return what was caught of a model's attention, how far weights and outputs are from its own, and whether what-if acts on it.
 
-    run: calls the model. eager: calls it so that it returns its attentions, for models that can.
+    run: calls the model. eager: calls it so that it returns its attentions, for models that can. precise: calls it with inputs in double
+    precision; with it outputs are compared again where they differ, because some models enlarge rounding errors.
     """
     model.eval()
     run, eager = seeded(run), None if eager is None else seeded(eager)
@@ -59,7 +66,21 @@ def check(model: nn.Module, run: Callable[[nn.Module], Any], *, eager: Callable[
                     run(other)
                 result["weights"], result["eager"] = weights_difference(in_eager, expected, prompt_length(model)), True
         result["what-if"] = what_if(model, run, outputs(plain)) if len(seen) else None
+        if precise is not None and max(result["output"], (result["what-if"] or {}).get("neutral", 0.0)) > EQUAL:
+            result |= in_double_precision(model, seeded(precise))
     return result
+
+
+def in_double_precision(model: nn.Module, run: Callable[[nn.Module], Any]) -> dict[str, Any]:
+    """Return the differences of outputs in double precision; nothing if the model cannot run in it."""
+    precise = copy.deepcopy(model).double()
+    try:
+        plain = outputs(run(precise))
+    except RuntimeError:
+        return {}
+    with watch(precise):
+        watched = outputs(run(precise))
+    return {"output": largest_difference(plain, watched), "what-if": what_if(precise, run, plain), "double": True}
 
 
 def seeded(run: Callable[[nn.Module], Any]) -> Callable[[nn.Module], Any]:
@@ -102,20 +123,24 @@ def attention_modules(model: nn.Module) -> Iterator[list[str]]:
 
 def in_eager_mode(model: nn.Module) -> nn.Module:
     """Return a copy of a transformers model that runs its eager attention."""
-    other = copy.deepcopy(model)
+    other: Any = copy.deepcopy(model)
     other.set_attn_implementation("eager")
+    if other.config._attn_implementation != "eager":  # Falcon chooses its attention when it is built
+        other = type(other)._from_config(other.config, attn_implementation="eager").eval()
+        other.load_state_dict(model.state_dict())
     return other
 
 
 def eager_weights(model: nn.Module, run: Callable[[nn.Module], Any]) -> Iterator[Tensor]:
     """Run a model with its eager attention and yield every tensor of weights that it returns."""
     try:
-        found = run(in_eager_mode(model))
+        returned = run(in_eager_mode(model))
     except Exception:
         return
-    for name, value in found.items() if hasattr(found, "items") else ():
+    for name, value in returned.items() if hasattr(returned, "items") else ():
         if "attention" in name and isinstance(value, tuple | list):
-            yield from (x.detach() for x in value if isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point())
+            found = [x.detach() for x in value if isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point()]
+            yield from (x if bool((x >= 0).all()) else x.softmax(-1) for x in found)  # SqueezeBERT returns its scores
 
 
 def prompt_length(model: nn.Module) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,7 @@ LIBRARIES = {
     "x_transformers": "x-transformers", "vit_pytorch": "vit-pytorch", "sentence_transformers": "sentence-transformers",
     "written by hand": "",
 }  # fmt: skip
+RECURRENT = re.compile(r"\(\w*(Delta|Linear|Lightning|Rwkv|Retention|TimeMix)\w*\)$")  # classes that carry a state from token to token
 LARGEST = 1e-5  # difference of weights and outputs that counts as equal
 INTRODUCTION = """# Which models `regard.watch` sees
 
@@ -25,9 +27,10 @@ Made by `make compat` (`benchmarks/compat/`): each model is tiny, has random wei
 - **weights**: largest difference from the attentions that the model itself returns with eager attention, where it returns any; if not
   all that it returns have the form of weights over all keys (Longformer returns windows), how many were compared. *eager* marks a model
   whose eager attention gives another output than its SDPA; there the weights are those of the watched eager model. WavLM returns the
-  mean of its heads, which is compared with the mean.
+  mean of its heads, which is compared with the mean, and SqueezeBERT its scores, which are compared after softmax.
 - **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
-  unless noted: torch's fused path of nn.MultiheadAttention is off inside a block.
+  unless noted: torch's fused path of nn.MultiheadAttention is off inside a block. *double* marks a model that enlarges rounding errors
+  (its float32 outputs differ by more than 1e-5), compared in double precision.
 - **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer (without a softmax, a window wider than
   the text) leaves it as it is.
 
@@ -57,14 +60,23 @@ def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
     broken = [r for r in results if r["status"] in ("failed", "crashed")]
     unbuilt = [f"{r['name']} ({why_not(r['error'])})" for r in results if r["status"] == "not built"]
     caught = [r for r in checked if is_caught(r)]
-    named = [r for r in checked if not is_caught(r) and r["missed"]]
+    recurrent = [r for r in checked if not is_caught(r) and r["missed"] and all(RECURRENT.search(name) for name, _ in r["missed"])]
+    named = [r for r in checked if not is_caught(r) and r["missed"] and r not in recurrent]
     silent = [r for r in checked if not is_caught(r) and not r["missed"]]
     try:
         title = f"{package} {version(package)}" if package else library
     except PackageNotFoundError:
         title = package
-    lines = [f"## {title}\n", f"{len(caught)} of {len(checked)} caught completely; {len(named)} named in `missed`; {len(silent)} silent; "
-             f"{len(broken)} broken by watching.\n"]  # fmt: skip
+    without_weights = f"{len(recurrent)} with linear or recurrent layers, named in `missed`; " if recurrent else ""
+    counts = f"{len(caught)} of {len(checked)} caught completely; {without_weights}{len(named)} named in `missed`"
+    counts += f"{' for another reason' if recurrent else ''}; {len(silent)} silent; {len(broken)} broken by watching.\n"
+    lines = [f"## {title}\n", counts]
+    if recurrent:
+        kinds = "; ".join(f"**{r['name']}** ({layer_class(r['missed'][0][0])})" for r in recurrent)
+        lines.append(
+            "- Linear and recurrent attention carries a state from token to token and makes no weights, so that there are none to see. "
+            f"Layers of it are named in `missed`, all others of these models are caught: {kinds}."
+        )
     lines += [f"- **{r['name']}** is named: {r['missed'][0][0]}: {r['missed'][0][1]}" for r in named]
     inexact = [r["name"] for r in checked if not is_exact(r)]
     lines += [f"- Not exact, or what-if does not act: {', '.join(inexact)}."] if inexact else []
@@ -80,6 +92,11 @@ def section(library: str, package: str, results: list[dict[str, Any]]) -> str:
             f"run unwatched: {', '.join(unbuilt)}."
         )
     return "\n".join(lines) + "\n"
+
+
+def layer_class(label: str) -> str:
+    """Return the class in a label such as "layers.0.self_attn (MiniMaxLightningAttention)"."""
+    return label.rpartition("(")[2].rstrip(")")
 
 
 def why_not(error: str) -> str:
@@ -117,7 +134,7 @@ def row(r: dict[str, Any]) -> str:
     weights += " eager" if r.get("eager") else ""
     what_if = r["what-if"]
     works = "" if not what_if else "✓" if acts(what_if) else "✗"
-    notes = "" if r["own"] else " (own differs)"
+    notes = ("" if r["own"] else " (own differs)") + (" double" if r.get("double") else "")
     made_from = ", ".join(r["from"])
     return f"| {r['name']} | {r['layers']} | {r['modules']} | {made_from} | {weights} | {r['output']:.0e}{notes} | {works} |"
 

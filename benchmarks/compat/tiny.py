@@ -1,8 +1,11 @@
-"""Tiny random models of transformers: the default config of a family with its sizes made small, and inputs that fit."""
+"""Tiny random models of transformers: the default config of a family with its sizes made small."""
 
 from __future__ import annotations
 
 import inspect
+import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,8 +13,10 @@ from torch import nn
 
 # Sizes by the name of a config's field. Heads times head width is the hidden size everywhere.
 HIDDEN, HEADS, LAYERS, WIDE, VOCABULARY = 32, 4, 2, 40, 120
+FIRST_WORD = 20  # ids below it are special tokens
 SIZES: dict[str, int] = {
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "encoder_hidden_size", "decoder_hidden_size"), HIDDEN),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "encoder_hidden_size",
+        "decoder_hidden_size", "out_hidden_size"), HIDDEN),
     **dict.fromkeys(("embed_dim", "word_embed_proj_dim", "embedding_size", "d_embed", "conv_dim", "lstm_dim", "text_embed_dim"), HIDDEN),
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"), HEADS),
     **dict.fromkeys(("num_encoder_attention_heads", "num_decoder_attention_heads", "attention_heads"), HEADS),
@@ -31,7 +36,16 @@ SIZES: dict[str, int] = {
     "image_size": 32, "patch_size": 8, "num_channels": 3, "projection_dim": 16, "type_vocab_size": 2, "num_queries": 6, "num_labels": 3,
     "sliding_window": 8, "num_mel_bins": 16, "attention_window": 4, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "decoder_start_token_id": 1, "num_frames": 2,
+    **dict.fromkeys(("mamba_n_heads", "mamba_num_heads", "linear_num_key_heads", "linear_num_value_heads"), 4),
+    **dict.fromkeys(("mamba_d_head", "mamba_head_dim", "mamba_d_state", "mamba_chunk_size", "linear_key_head_dim",
+        "linear_value_head_dim"), 16),
 }  # fmt: skip
+RESNET: dict[str, Any] = {
+    "model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1],
+    "out_features": ["stage2", "stage3", "stage4"],
+}  # fmt: skip
+_STAGES = {"embed_dim": 16, "depths": [1, 1, 1, 1], "num_heads": [2, 2, 4, 4], "window_size": 4, "image_size": 64, "patch_size": 2}
+BY_TYPE: dict[str, dict[str, Any]] = dict.fromkeys(("swin", "maskformer-swin"), _STAGES)  # of configs inside another
 
 
 def tiny_config(kind: type, overrides: dict[str, Any] | None = None, *, key_heads: int = 2) -> Any:
@@ -47,20 +61,30 @@ def tiny_config(kind: type, overrides: dict[str, Any] | None = None, *, key_head
         is_unset = value is None and name in ("head_dim", "num_key_value_heads", "vocab_size") and hasattr(kind, name)
         if (is_large or is_unset) and _can_be_set(kind, name):
             options[probe.attribute_map.get(name, name)] = size
+    for name in ("image_size", "patch_size"):
+        value = _value(probe, name)
+        if isinstance(value, list | tuple) and len(value) == 2 and max(value) > SIZES[name]:
+            options[name] = [SIZES[name]] * 2
     if isinstance(spread := _value(probe, "initializer_range"), float) and spread < 0.01:
         options["initializer_range"] = 0.02  # smaller ones make every attention uniform
+    options |= _special_tokens(probe, kind)
     rope = _value(probe, "rope_parameters")
-    if isinstance(rope, dict) and "mrope_section" in rope:
+    if isinstance(rope, dict) and "rope_type" in rope and _has_picture_positions(kind):
         options["rope_parameters"] = {**rope, "mrope_section": [1, 1, 2]}  # together half a head's width
     for name in getattr(probe, "sub_configs", {}):
         part = _value(probe, name)
         if part is not None:
             nested = {key[len(name) + 1 :]: value for key, value in overrides.items() if key.startswith(name + ".")}
+            nested = {**BY_TYPE.get(part.model_type, {}), **nested}
             options[name] = tiny_config(type(part), nested, key_heads=key_heads).to_dict()
-    layers = options.get("num_hidden_layers", _value(probe, "num_hidden_layers") or LAYERS)
-    types = _value(probe, "layer_types")
-    if isinstance(types, list | tuple) and types and isinstance(layers, int) and _can_be_set(kind, "layer_types"):
-        options["layer_types"] = _layer_types(list(types), layers)
+    if type(_value(probe, "backbone_config")).__name__ == "TimmBackboneConfig":
+        options |= {"backbone_config": RESNET, "use_timm_backbone": False}
+    layers = options.get(probe.attribute_map.get("num_hidden_layers", "num_hidden_layers"), _value(probe, "num_hidden_layers") or LAYERS)
+    for name in ("layer_types", "mlp_layer_types"):
+        types = _value(probe, name)
+        field = probe.attribute_map.get(name, name)
+        if isinstance(types, list | tuple) and types and isinstance(layers, int) and _can_be_set(kind, field):
+            options[field] = _layer_types(list(types), layers)
     options |= {key: value for key, value in overrides.items() if "." not in key}
     return kind(**{key: value for key, value in options.items() if not (key in overrides and value is None)})
 
@@ -78,6 +102,24 @@ def _can_be_set(kind: type, name: str) -> bool:
     return not isinstance(field, property) or field.fset is not None
 
 
+@cache
+def _has_picture_positions(kind: type) -> bool:
+    """Return whether the model of a config splits rotary positions among time, height and width."""
+    source = Path(inspect.getfile(kind))
+    model = source.with_name(source.name.replace("configuration_", "modeling_"))
+    return model.exists() and 'get("mrope_section"' in model.read_text(encoding="utf-8")
+
+
+def _special_tokens(probe: Any, kind: type) -> dict[str, int]:
+    """Return small ids for tokens that stand for pictures and sound, each its own, below FIRST_WORD."""
+    found: dict[str, int] = {}
+    for name, value in vars(probe).items():
+        is_id = isinstance(value, int) and not isinstance(value, bool) and value >= VOCABULARY
+        if is_id and re.search(r"_token(_id|_index|$)", name) and _can_be_set(kind, name):
+            found[name] = 3 + len(found)
+    return found
+
+
 def fill_zeros(model: nn.Module) -> None:
     """Give parameters that begin as zero, or nearly, random numbers: behind them no change of attention would show."""
     with torch.no_grad():
@@ -90,53 +132,3 @@ def _layer_types(types: list[str], layers: int) -> list[str]:
     """Return as many layer types as there are layers, with every kind of attention among them."""
     kinds = list(dict.fromkeys(types))
     return [kinds[i % len(kinds)] for i in range(layers)]
-
-
-def inputs_of(model: nn.Module, length: int = 12, batch: int = 2, pictures: str = "one") -> dict[str, Any]:
-    """Return inputs for a model, by the names of its forward's arguments. pictures: "one", "several" (one more axis) or "none"."""
-    generator = torch.Generator().manual_seed(0)
-    config = model.config
-    names = set(inspect.signature(model.forward).parameters)
-    main = model.main_input_name
-    vocabulary = _field(config, "vocab_size") or VOCABULARY
-    ids = torch.randint(5, min(vocabulary, VOCABULARY), (batch, length), generator=generator)
-    inputs: dict[str, Any] = {}
-    if "input_ids" in names and main in ("input_ids", "pixel_values", "input_values"):
-        inputs["input_ids"] = ids
-    if "decoder_input_ids" in names:
-        inputs["decoder_input_ids"] = torch.randint(5, min(vocabulary, VOCABULARY), (batch, 7), generator=generator)
-    has_pictures = main == "pixel_values" or "vision_config" in getattr(config, "sub_configs", {})
-    if "pixel_values" in names and has_pictures and pictures != "none":
-        pixels = _pixels(model, batch, generator)
-        inputs["pixel_values"] = pixels.unsqueeze(1).repeat(1, 2, 1, 1, 1) if pictures == "several" else pixels
-    if "bbox" in names and "input_ids" in inputs:
-        inputs["bbox"] = torch.zeros(batch, length, 4, dtype=torch.int64)
-    if main == "inputs" and _field(config, "d_model"):
-        inputs["inputs"] = torch.randn(batch, length, _field(config, "d_model"), generator=generator)
-    if main == "input_values":
-        inputs = {"input_values": torch.randn(batch, 2000, generator=generator)}
-    if main == "input_features":
-        bins = _field(config, "num_mel_bins") or _field(config, "feature_size") or 80
-        frames = 2 * (_field(config, "max_source_positions") or 32)
-        inputs["input_features"] = torch.randn(batch, bins, frames, generator=generator)
-    return inputs or {main: ids}
-
-
-def _pixels(model: nn.Module, batch: int, generator: torch.Generator) -> torch.Tensor:
-    config = getattr(model.config, "vision_config", model.config)
-    size, channels = _field(config, "image_size") or 64, _field(config, "num_channels") or 3
-    height, width = size if isinstance(size, list | tuple) else (size, size)
-    return torch.randn(batch, channels, height, width, generator=generator)
-
-
-def _field(config: Any, name: str) -> Any:
-    """Return a field of a config, or of one inside it."""
-    value = _value(config, name)
-    if value is not None:
-        return value
-    for part in getattr(config, "sub_configs", {}):
-        inner = getattr(config, part, None)
-        value = None if inner is None else _field(inner, name)
-        if value is not None:
-            return value
-    return None

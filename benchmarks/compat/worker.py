@@ -34,7 +34,8 @@ def check_one(library: str, name: str) -> dict[str, Any]:
         except Exception as error:
             return {"status": "not built", "error": f"{type(error).__name__}: {str(error)[:300]}"}
         parameters = sum(p.numel() for p in model.parameters())
-        found = check(model, lambda m: m(**inputs), eager=lambda m: m(**inputs, output_attentions=True))
+        doubled = {k: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for k, x in inputs.items()}
+        found = check(model, lambda m: m(**inputs), eager=lambda m: m(**inputs, output_attentions=True), precise=lambda m: m(**doubled))
         return {"status": "checked", "class": type(model).__name__, "parameters": parameters, **found}
     import libraries
 

@@ -18,7 +18,7 @@ from check import check, difference, largest_difference, same_bits
 
 from regard.sight import watch
 
-QUICK = ["mpt", "gpt_neo", "roformer", "swinv2"]
+QUICK = ["mpt", "gpt_neo", "roformer", "swinv2", "falcon", "moonshine", "bridgetower", "squeezebert", "bamba"]
 SLOW = [
     "gptj",
     "bloom",
@@ -50,6 +50,17 @@ def test_family(name: str) -> None:
     assert found["weights"] is None or found["weights"] < 1e-5
     what_if: Any = found["what-if"]
     assert isinstance(what_if, str) or (what_if["muted"] > 0 and what_if["neutral"] < 1e-5)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl", "idefics3"])  # a picture; a list of patches; several pictures
+@pytest.mark.filterwarnings("ignore")
+def test_pictures_reach_the_model(name: str) -> None:
+    model, inputs = families.build(name)
+    assert "pixel_values" in inputs
+    with watch(model) as seen, torch.no_grad():
+        model(**inputs)
+    assert any("vision" in layer.name or "visual" in layer.name for layer in seen)
+    assert any("language" in layer.name or "text" in layer.name for layer in seen)
 
 
 @pytest.mark.parametrize("name", by_hand.MODELS)
