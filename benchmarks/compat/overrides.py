@@ -102,7 +102,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
             "backbone_config": {
                 "model_type": "sam2_hiera_det_model", "hidden_size": 16, "image_size": [64, 64], "blocks_per_stage": [1, 1, 1, 1],
                 "embed_dim_per_stage": [16, 32, 64, 128], "num_attention_heads_per_stage": [1, 2, 4, 8],
-                "window_size_per_stage": [4, 2, 2, 2], "global_attention_blocks": [2],
+                "window_size_per_stage": [4, 2, 2, 2], "global_attention_blocks": [],
         "window_positional_embedding_background_size": [2, 2],
             },
             "backbone_channel_list": [128, 64, 32, 16], "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]], "fpn_hidden_size": 32,

@@ -76,7 +76,7 @@ def tiny_config(kind: type, overrides: dict[str, Any] | None = None, *, key_head
         if part is not None:
             nested = {key[len(name) + 1 :]: value for key, value in overrides.items() if key.startswith(name + ".")}
             nested = {**BY_TYPE.get(part.model_type, {}), **nested}
-            options[name] = tiny_config(type(part), nested, key_heads=key_heads).to_dict()
+            options[name] = _keeping_stages(part, tiny_config(type(part), nested, key_heads=key_heads)).to_dict()
     if type(_value(probe, "backbone_config")).__name__ == "TimmBackboneConfig":
         options |= {"backbone_config": RESNET, "use_timm_backbone": False}
     layers = options.get(probe.attribute_map.get("num_hidden_layers", "num_hidden_layers"), _value(probe, "num_hidden_layers") or LAYERS)
@@ -87,6 +87,14 @@ def tiny_config(kind: type, overrides: dict[str, Any] | None = None, *, key_head
             options[field] = _layer_types(list(types), layers)
     options |= {key: value for key, value in overrides.items() if "." not in key}
     return kind(**{key: value for key, value in options.items() if not (key in overrides and value is None)})
+
+
+def _keeping_stages(part: Any, tiny: Any) -> Any:
+    """Let a tiny backbone return the features of the same stages as the one that its config describes."""
+    stages = [stage for stage in _value(part, "out_features") or () if stage in (_value(tiny, "stage_names") or ())]
+    if len(stages) > 1:
+        tiny.set_output_features_output_indices(out_features=stages, out_indices=None)
+    return tiny
 
 
 def _value(config: Any, name: str) -> Any:
