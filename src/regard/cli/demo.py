@@ -11,7 +11,7 @@ from .boundary import wrong_arguments
 
 def demo(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Which demonstration; `regard demo list` lists them.")] = "fluffy",
+    name: Annotated[str, typer.Argument(help="the demonstration; `regard demo list` lists them")] = "fluffy",
 ) -> None:
     """Compute and draw one property of attention in the terminal, such as why scores are divided by √d.
 
