@@ -44,9 +44,22 @@ def test_the_lesson_by_keys_alone(visit: Visit, wait: Any, axe: Any, lang: str, 
     axe(page)
 
 
+def test_a_screen_says_what_it_computes_before_it_is_done(visit: Visit, wait: Any, chinese_studio: str) -> None:
+    page = visit("#learn?screen=1", at=chinese_studio, width=390, height=800)
+    wait(page.locator("[data-result]").first).to_be_visible()
+    page.route("**/api/**", lambda route: None)  # an answer that does not come
+    page.locator('[data-go="next"]').click()
+    wait(page.locator("[data-trial] [lang='zh-CN']")).to_be_visible()
+    wait(page.locator("[data-working]")).to_be_visible()
+    back, forward = (page.locator(f'[data-go="{which}"]').bounding_box() for which in ("back", "next"))
+    assert abs(back["y"] - forward["y"]) < 12  # one row of buttons on a phone
+
+
 def test_the_screens_compute(visit: Visit, wait: Any) -> None:
-    page = visit("#learn?screen=4")
+    page = visit("#learn?screen=4", width=390, height=800)
     wait(page.locator("[data-score]")).to_have_text("4")
+    cell, room = (page.locator(one).bounding_box() for one in ("[data-score]", "[data-trial]"))
+    assert cell["x"] + cell["width"] <= room["x"] + room["width"]  # the score is in sight on a phone
     page.goto(page.url.replace("screen=4", "screen=6"))
     wait(page.locator("[data-moved]")).to_contain_text("soft = 0.47, blue = 0.47")
     page.get_by_label("keep “fluffy”").uncheck()
@@ -75,6 +88,9 @@ def test_presenter_mode_and_the_worksheet(visit: Visit, wait: Any) -> None:
 def test_writing(visit: Visit, wait: Any, axe: Any, lang: str) -> None:
     page = visit("#write?model=shakespeare&text=ROMEO:", lang=lang)
     wait(page.locator("[data-why] [data-sum]")).to_contain_text("✓")
+    tokens, next_token, stream = (page.locator(one).bounding_box() for one in ("[data-tokens]", "[data-next]", ".st-stream"))
+    assert tokens["y"] < stream["y"] < next_token["y"] + next_token["height"]  # prediction and layers side by side, no empty column
+    assert next_token["x"] < stream["x"]
     before = page.locator("[data-tokens] .st-token").count()
     page.locator("[data-one]").click()
     wait(page.locator("[data-tokens] .st-token")).to_have_count(before + 1)
@@ -82,6 +98,9 @@ def test_writing(visit: Visit, wait: Any, axe: Any, lang: str) -> None:
     wait(page.locator("[data-tokens] .st-token").nth(before + 2)).to_be_visible()
     page.locator("[data-stop]").click()
     wait(page.locator("[data-one]")).to_be_enabled()
+    likely = page.locator("[data-next] [data-token]").first.get_attribute("data-token")
+    wait(page.locator("[data-cell]")).to_contain_text(likely)  # the cell shown is still that of the last token
+    wait(page.locator(".st-lens tr").first.locator("td").last).to_have_attribute("aria-selected", "true")
     drawn = page.locator("[data-next]").text_content()
     page.locator("[data-why] .st-chip").first.click()
     wait(page.locator("[data-muted] .st-chip")).to_have_count(1)
@@ -100,6 +119,7 @@ def test_a_training_is_watched(visit: Visit, wait: Any, axe: Any) -> None:
     wait(page.locator("[data-break]")).to_contain_text("positions")
     page.locator('[data-v="bahdanau"]').click()
     page.get_by_role("slider", name="Steps").press("Home")  # 50 steps
+    wait(page.locator("[data-plan]")).to_have_text("recurrent with attention · additive: 50 steps on 2,960 pairs; 40 more are held out.")
     page.locator("[data-start]").click()
     wait(page.locator("[data-state]")).to_contain_text("finished", timeout=240_000)
     wait(page.locator("[data-watch] .st-chart")).to_be_visible()

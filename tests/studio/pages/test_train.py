@@ -1,6 +1,7 @@
 """Train: a run of the page is an ordinary run on disk; its attention is learned, it can be stopped and resumed, and opened elsewhere."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,30 @@ def test_a_run_is_stopped_resumed_watched_and_opened(started: Any, studio: Any, 
     assert run in [model["name"] for model in studio.get("/api/models").json()["models"]]
     translated = studio.post("/api/translate", json={"models": [run], "text": "a b c d"}).json()
     assert translated["translations"][0]["candidates"][0]["payload"] is not None
+
+
+def test_a_run_of_a_terminal_is_watched_where_its_config_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.studio.library import Library
+    from regard.studio.pages.train.run_state import alignment, run_state
+    from regard.studio.worker_state import Progress, WorkerState
+    from regard.training.runs import train
+
+    (tmp_path / "my.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in reverse_pairs(60)))
+    (tmp_path / "my.toml").write_text(
+        'out = "runs/my"\n[data]\ntrain = "my.tsv"\n[source]\nkind = "word"\n[target]\nkind = "word"\n'
+        '[model]\nkind = "bahdanau"\nembedding = 8\nstate = 16\nalignment = 8\n'
+        "[training]\nsteps = 2\ncheckpoint_every = 1\nevaluate_every = 1\naverage = 2\n"
+    )
+    train("translation", tmp_path / "my.toml")
+    monkeypatch.setenv("REGARD_RUNS", str(tmp_path / "runs"))  # as `regard studio --run runs/my` sets it
+    told = run_state("runs/my")
+    assert not told["config"]
+    assert [score["step"] for score in told["scores"]] == [1, 2]  # the average of the checkpoints is no third point
+    state = WorkerState(Library({}), Progress(lambda data: None, threading.Event()))
+    assert alignment(state, "runs/my", 1)["sentences"][0]["weights"] is not None
+    (tmp_path / "my.tsv").unlink()
+    with pytest.raises(RequestError, match=r"my\.tsv is not there"):
+        alignment(state, "runs/my", 1)
 
 
 def test_without_a_mask_the_loss_falls_and_no_answer_is_right(started: Any) -> None:

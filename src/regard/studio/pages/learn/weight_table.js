@@ -25,6 +25,7 @@ export function weightTable({ rows, columns, weights, dark, label, numbers = tru
     h("td", { class: "st-corner" }),
     columns.map((word) => h("th", { scope: "col", text: word })),
   );
-  const table = h("table", { class: "st-matrix st-weight", "aria-label": label }, h("thead", {}, head), h("tbody", {}, weights.map(line)));
+  const look = numbers ? "st-matrix st-weight" : "st-matrix st-weight st-unnumbered"; // without numbers more columns fit
+  const table = h("table", { class: look, "aria-label": label }, h("thead", {}, head), h("tbody", {}, weights.map(line)));
   return h("div", { class: "st-scroll", tabindex: "0", role: "group", "aria-label": label }, table); // a wide one is scrolled by keys
 }

@@ -48,6 +48,7 @@ export function mount(container, studio) {
 }
 
 function command({ memory }) {
+  if (memory.run && memory.state && !memory.state.config) return `regard studio --run ${memory.run}`; // its config is not in its folder
   return memory.run ? `regard train translation ${memory.run}/config.toml` : "regard train translation config.toml";
 }
 
@@ -72,6 +73,7 @@ function drawControls(page) {
   const tasks = ["reverse", "adjectives", ...SMALL, ...(choices.pairs ? ["own"] : [])];
   const small = SMALL.includes(choices.task);
   const steps = { low: 50, high: 5000, value: choices.steps, log: true, show: (v) => String(Math.round(v / 10) * 10) };
+  const plan = h("span", { class: "st-hint", "data-plan": "", text: small ? "" : planned(texts, choices) });
   controls.replaceChildren(
     h("div", { class: "st-bar" }, one("task", tasks, texts.task, texts.tasks), fileButton(texts.own, ".tsv,.txt,text/*", readFile)),
     h("p", { class: "st-hint", text: choices.task === "own" ? texts.ownAbout(choices.file) : texts.about[choices.task] }),
@@ -87,6 +89,7 @@ function drawControls(page) {
           transformer ? one("mask", ["causal", "none"], texts.mask, texts.maskNames) : null,
           slider(texts.steps, steps, (value) => {
             choices.steps = Math.round(value / 10) * 10;
+            plan.textContent = planned(texts, choices);
           }).element,
         ),
     h("p", { class: "st-hint", "data-break": "", text: texts.tryBreaking[breaking(choices)] }),
@@ -100,8 +103,15 @@ function drawControls(page) {
         onclick: () => (small ? startSmall(page) : start(page)),
         text: texts.start,
       }),
+      plan,
     ),
   );
+}
+
+// What the button starts, in words.
+function planned(texts, { task, model, score, heads, positions, mask, steps }) {
+  const name = modelName(texts, { kind: model, score: model === "bahdanau" ? score : null, heads, positions, causal: mask === "causal" });
+  return task === "own" ? texts.planOwn(name, steps) : texts.plan(name, steps);
 }
 
 // Which hint about breaking it fits the switches.
@@ -158,6 +168,7 @@ async function look(page) {
     if (page.left || memory.run !== run) return;
     const begun = Boolean(memory.state);
     memory.state = state;
+    page.line.draw();
     if (state.failed) error.show({ code: "stopped", message: state.failed });
     if (!begun || page.step === null || !state.running) await showStep(page, page.step);
     else drawWatch(page);
@@ -266,7 +277,7 @@ function attentionCard(page) {
   const { memory, texts, studio } = page;
   const { checkpoints } = memory.state;
   const found = memory.alignments[memory.shown];
-  if (!found) return card(texts.attention, h("p", { class: "st-hint", text: texts.noCheckpoint }));
+  if (!found) return card(texts.attention, h("p", { class: "st-hint", text: checkpoints.length ? texts.noAlignment : texts.noCheckpoint }));
   memory.sentence = Math.min(memory.sentence || 0, found.sentences.length - 1);
   const sentence = found.sentences[memory.sentence];
   const { source, target, weights } = sentence;

@@ -15,7 +15,7 @@ export async function previewRun(page) {
   const asked = requestOf(choices);
   page.previewed = asked;
   if (!watch.querySelector("[data-untrained]")) {
-    watch.replaceChildren(hint, h("p", { class: "st-hint", role: "status", text: page.studio.shellTexts.working }));
+    watch.replaceChildren(hint, card(texts.untrained, h("p", { class: "st-hint", role: "status", text: texts.building })));
   }
   try {
     const { sentences } = await post("/api/train/untrained", asked);

@@ -31,9 +31,8 @@ def run_state(name: str) -> dict[str, Any]:
     folder = _folder(name)
     events = _events(folder / "log.jsonl")
     losses = [[e["step"], e["loss"]] for e in events if e["event"] == "step"]
-    scores = [
-        {k: e.get(k) for k in ("step", "loss", "bleu", "exact", "perplexity")} for e in events if e["event"] in ("evaluation", "average")
-    ]
+    # "average" is another model at the last step: on the curve it would be a jump.
+    scores = [{k: e.get(k) for k in ("step", "loss", "bleu", "exact", "perplexity")} for e in events if e["event"] == "evaluation"]
     run = _read_json(folder / "run.json")
     config = run.get("config", {})
     steps = max((e["step"] for e in events), default=0)
@@ -41,7 +40,7 @@ def run_state(name: str) -> dict[str, Any]:
     return {
         "run": name, "task": run.get("task", "translation"), "model": config.get("model", {}), "total": total, "step": steps,
         "losses": losses[:: max(1, len(losses) // POINTS)], "scores": scores, "checkpoints": steps_in(folder / "checkpoints"),
-        "finished": bool(total) and steps >= total,
+        "finished": bool(total) and steps >= total, "config": (folder / "config.toml").is_file(),
         "samples": next((e["samples"] for e in reversed(events) if e.get("samples")), ""),
     }  # fmt: skip
 
@@ -62,9 +61,11 @@ def alignment(state: WorkerState, run: str, step: int | None = None) -> dict[str
     try:
         opened = state.cached(f"run {run}", lambda: Translations.open(folder))
         config = run_config(folder, "translation", TranslationConfig)
-        pairs = config.data.read(folder)[1][:SENTENCES]
+        pairs = config.data.read(_config_folder(folder, config.out))[1][:SENTENCES]
         load_step(opened.model, folder, chosen)
-    except (ValueError, OSError) as error:  # not a translation run, or the checkpoint has just been removed
+    except FileNotFoundError as error:  # the run or its data was moved, or the checkpoint has just been removed
+        raise RequestError("invalid", f"{error.filename} is not there: the attention is shown on pairs held out of it") from error
+    except (ValueError, OSError) as error:  # not a translation run
         raise RequestError("invalid", str(error)) from error
     return {"run": run, "step": chosen, "sentences": _aligned(opened, pairs)}
 
@@ -103,6 +104,18 @@ def _folder(name: str) -> Path:
     folder = run_path(name)
     if folder is None:
         raise RequestError("unknown_run", f"no run is called {name[:80]!r}", name=name[:80])
+    return folder
+
+
+def _config_folder(folder: Path, out: str) -> Path:
+    """The folder of the config that a run was trained with, to which its paths are relative: `folder` without `out` at its end.
+
+    >>> _config_folder(Path("/home/me/runs/my"), "runs/my").as_posix(), _config_folder(Path("/home/me/runs/my"), ".").as_posix()
+    ('/home/me', '/home/me/runs/my')
+    """
+    for part in reversed(Path(out).parts):
+        if folder.name == part:
+            folder = folder.parent
     return folder
 
 

@@ -40,8 +40,8 @@ export function mount(container, studio) {
     page.parts.ask,
     page.error.element,
     page.bar.element,
-    h("div", { class: "st-split" }, page.parts.text, page.parts.next),
-    page.stream.element,
+    page.parts.text,
+    h("div", { class: "st-split st-narrow-first" }, page.parts.next, page.stream.element),
     page.why.element,
     page.parts.foot.element,
   );

@@ -13,7 +13,7 @@ export function streamCard(studio) {
   const detail = h("div", { class: "st-flow", "data-cell": "", role: "status", "aria-live": "polite" });
   const element = card(texts.stream, h("p", { class: "st-hint", text: texts.streamAbout }), table, detail);
   element.classList.add("st-stream");
-  let shown = null; // [layer, column]
+  let shown = null; // [layer, column]; null: the last prediction, also of the next answer
 
   function draw(answer) {
     const { rows, first } = answer.lens;
@@ -21,7 +21,7 @@ export function streamCard(studio) {
     const [layer, column] = shown && shown[0] < rows.length && shown[1] < columns ? shown : [rows.length - 1, columns - 1];
     const cells = rows.map((row) => row.map(() => null));
     const select = (l, c) => {
-      shown = [l, c];
+      shown = l === rows.length - 1 && c === columns - 1 ? null : [l, c];
       for (const one of table.querySelectorAll("[aria-selected=true]")) one.setAttribute("aria-selected", "false");
       cells[l][c].setAttribute("aria-selected", "true");
       detail.replaceChildren(cellDetail(texts, answer, l, c));

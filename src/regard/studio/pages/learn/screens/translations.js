@@ -20,6 +20,14 @@ export function translationTrial(place, { studio, words, error }, kinds, drawMor
     const { text, meaning } = words.sentences[i];
     const mine = job("/api/translate", { models: models.map(({ name }) => name), text, width: 4, hard: false });
     running = mine;
+    const sentence = () => [
+      h("p", { class: "st-result", lang: "zh-CN", text }),
+      h("p", { class: "st-hint", text: `${words.means} ${meaning}` }),
+    ];
+    output.replaceChildren(
+      ...sentence(),
+      h("p", { class: "st-hint", role: "status", "data-working": "", text: studio.shellTexts.working }),
+    );
     try {
       const { translations } = await mine.done;
       if (running !== mine) return;
@@ -33,12 +41,7 @@ export function translationTrial(place, { studio, words, error }, kinds, drawMor
           }),
           h("p", { class: "st-result", "data-result": one.model, text: one.candidates[0].text }),
         );
-      output.replaceChildren(
-        h("p", { class: "st-result", lang: "zh-CN", text }),
-        h("p", { class: "st-hint", text: `${words.means} ${meaning}` }),
-        h("ul", { class: "st-plain" }, translations.map(row)),
-        drawMore(translations) || "",
-      );
+      output.replaceChildren(...sentence(), h("ul", { class: "st-plain" }, translations.map(row)), drawMore(translations) || "");
     } catch (reason) {
       if (running === mine && reason.code !== "cancelled") error(reason);
     }
