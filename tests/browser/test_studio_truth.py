@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 Visit = Callable[..., Any]
@@ -65,9 +66,16 @@ def test_an_inspected_text_says_what_was_cut_and_spaces_are_visible(visit: Visit
     wait(page.locator("[data-facts]")).to_have_text("")
 
 
-def test_a_link_holds_the_what_if_and_can_be_copied_on_a_phone(visit: Visit, wait: Any) -> None:
-    page = visit("#look?model=shakespeare&text=To be&changes=1.2.mute,0.*.temperature.0.3", width=390, height=800)
-    wait(page.locator(".st-link")).to_be_visible()
+def test_a_link_holds_the_what_if_and_can_be_copied_at_every_size(visit: Visit, wait: Any) -> None:
+    allowed = ["clipboard-read", "clipboard-write"]
+    page = visit("#look?model=shakespeare&text=To be&changes=1.2.mute,0.*.temperature.0.3", height=800, permissions=allowed)
+    for width in (1440, 1024, 768, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.evaluate("navigator.clipboard.writeText('')")
+        box = page.locator(".st-link").bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+        page.locator(".st-link").click()
+        page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('changes=1.2.mute')")
     wait(page.locator("[data-effect] [data-mean]")).to_be_visible()
     wait(page.get_by_text("1.2 muted ×")).to_be_visible()
     wait(page.get_by_text("0.* temperature 0.3 ×")).to_be_visible()
@@ -100,6 +108,33 @@ def test_measuring_is_a_button_that_says_what_it_takes(visit: Visit, wait: Any) 
     big = page.locator("[data-total]").inner_text()
     page.locator('[data-v="stored"]').click()
     wait(page.locator("[data-total]")).not_to_have_text(big)
+
+
+MEASURED = {
+    "machine": {"name": "this one", "flops": 1e11, "bandwidth": 1e10, "threads": 2}, "seconds": 21.0, "kernel": "native", "load": 1.5,
+    "times": [{"name": "regard.attend", "points": [{"tokens": n, "measured": n / 1e5, "predicted": n / 1e5} for n in (256, 512)]}],
+    "bytes": [], "formulas": {"crossover at N": "N = d = 64"},
+    "recurrence": {"tokens": 256, "seconds at once": 0.001, "seconds in turn": 0.01, "times slower": 10.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lang", "facts", "again"), [("en", "2 threads", "Measure again"), ("zh", "2 个线程", "再测一次")])
+def test_the_machine_is_measured_when_asked_with_threads_and_load_and_can_be_measured_again(
+    visit: Visit, wait: Any, lang: str, facts: str, again: str
+) -> None:
+    """The answer is made up, since a real one takes half a minute: what is asked of the server and what is told of the answer is tested."""
+    page = visit("#cost", lang=lang)
+    asked: list[str] = []
+    page.route("**/api/cost/measure*", lambda route: (asked.append(route.request.url), route.fulfill(json=MEASURED)))
+    page.wait_for_timeout(300)
+    assert asked == []  # not before the button
+    page.locator("[data-measure]").click()
+    wait(page.locator("[data-machine]")).to_contain_text(facts)
+    wait(page.locator("[data-machine]")).to_contain_text("1.5")  # the load
+    wait(page.locator("[data-measure]")).to_have_text(again)
+    page.locator("[data-measure]").click()
+    wait(page.locator("[data-measure]")).to_be_enabled()
+    assert ["again=true" in url for url in asked] == [False, True]
 
 
 CHINESE = """async (plan) => {
