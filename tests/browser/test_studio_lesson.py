@@ -131,3 +131,11 @@ def test_a_training_is_watched(visit: Visit, wait: Any, axe: Any) -> None:
     wait(page.locator("[data-got]")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     axe(page)
+    run = page.locator("[data-watch] b").first.inner_text()
+    page.locator(".st-tab", has_text="Translate").click()  # what was shown there before does not stand in the way
+    wait(page.locator("[data-result]").first).to_be_visible()
+    page.locator(".st-tab", has_text="Train").click()
+    page.get_by_role("link", name="Open this model on the page Translate").click()
+    wait(page.locator("[data-result]").first).to_be_visible()
+    wait(page.locator("code", has_text="regard translate")).to_contain_text(f"--model {run} ")
+    assert re.fullmatch("[a-h]( [a-h])*", page.locator("textarea").first.input_value())  # a held-out sentence of the task

@@ -250,7 +250,9 @@ function buttons(page) {
   };
   const button = (text, onclick, props = {}) =>
     h("button", { type: "button", class: "rv-plain", "aria-label": text, onclick, text, ...props });
-  const links = finished || memory.state.checkpoints.length ? [link("translate", texts.openTranslate, { models: memory.run })] : [];
+  const text = memory.alignments[memory.shown]?.sentences[memory.sentence || 0]?.text;
+  const asked = { models: memory.run, ...(text ? { text } : {}) };
+  const links = finished || memory.state.checkpoints.length ? [link("translate", texts.openTranslate, asked)] : [];
   return [
     running ? button(texts.pause, act("stop"), { "data-pause": "" }) : null,
     !running && !finished && mine ? button(texts.resume, act("resume"), { "data-resume": "" }) : null,

@@ -15,7 +15,10 @@ export function mount(container, studio) {
   const translators = translatorList(studio.models);
   container.append(pageHead(texts));
   if (!translators.all.length) return mountWithoutModels(container, studio);
-  memory.choices ||= choicesOf(studio.params, translators);
+  if (!memory.choices || asksAnew(studio.params, memory.choices)) {
+    memory.choices = choicesOf(studio.params, translators);
+    memory.answer = memory.softAnswer = null;
+  }
   const { choices } = memory;
   const page = { studio, texts, memory, choices, translators, container, view: null, running: null, typingTimer: 0 };
   page.error = problem(studio);
@@ -37,6 +40,10 @@ function mountWithoutModels(container, studio) {
   studio.ready();
   return {};
 }
+
+// Whether a link, as that of a trained run, asks for other models or another text than were shown here before.
+const asksAnew = ({ models, text }, choices) =>
+  (models !== undefined && models !== choices.models.join(",")) || (text !== undefined && text !== choices.text);
 
 function choicesOf(params, translators) {
   return {
@@ -63,7 +70,7 @@ function command({ text, main, models }) {
 async function begin(page) {
   const { memory, choices, translators, studio } = page;
   const { languages, from } = translators;
-  const refused = memory.answer || choices.text ? false : await takeInitial(page);
+  const refused = memory.answer || choices.text || choices.models.length ? false : await takeInitial(page);
   if (!choices.models.length) {
     const detected = choices.text && detectLanguage(choices.text);
     choices.models = usualModels(from(languages.includes(detected) ? detected : languages[0]));
