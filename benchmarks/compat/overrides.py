@@ -17,6 +17,7 @@ _MUSIC = {
 }  # fmt: skip
 OVERRIDES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("swin", "swinv2", "donut-swin", "maskformer-swin"), _SWIN),
+    "mobilevit": {"initializer_range": 0.2},
     "vits": {
         "flow_size": 16, "spectrogram_bins": 16, "upsample_initial_channel": 16, "upsample_rates": [4, 2], "upsample_kernel_sizes": [8, 4],
         "resblock_kernel_sizes": [3], "resblock_dilation_sizes": [[1, 3]], "prior_encoder_num_flows": 1,
