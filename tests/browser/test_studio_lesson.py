@@ -80,6 +80,7 @@ def test_presenter_mode_and_the_worksheet(visit: Visit, wait: Any) -> None:
     page.goto(page.url.split("#")[0] + "#learn?worksheet=1")
     wait(page.locator(".st-sheet > li")).to_have_count(8)
     page.emulate_media(media="print")
+    assert page.locator(".st-sheet > li").first.bounding_box()["x"] >= 24  # room for the numbers of the questions
     wait(page.locator(".st-top")).to_be_hidden()
     wait(page.locator(".st-teacher").first).to_be_hidden()
 
