@@ -16,6 +16,7 @@ import sys
 import tarfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -112,9 +113,11 @@ def pytest_outcomes(folder: Path, files: list[str], plugin: str, regard: bool, s
 
 
 def compare(suite: Suite, folder: Path, files: list[str], plugin: str, select: str = "") -> Suite:
-    """Run a suite without and with regard."""
-    peer = {name: outcome for name, outcome, _ in pytest_outcomes(folder, files, plugin, False, select)}
-    for name, outcome, message in pytest_outcomes(folder, files, plugin, True, select):
+    """Run a suite without and with regard, side by side."""
+    with ThreadPoolExecutor(2) as pool:
+        before, after = pool.map(lambda regard: list(pytest_outcomes(folder, files, plugin, regard, select)), (False, True))
+    peer = {name: outcome for name, outcome, _ in before}
+    for name, outcome, message in after:
         suite.add(name, peer.get(name, "missing"), outcome, message)
     return suite
 
