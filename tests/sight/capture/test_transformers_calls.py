@@ -438,3 +438,19 @@ def test_eager_weights_that_a_model_returns_without_being_asked_stay() -> None:
     for before, after in zip(expected, actual, strict=True):
         for p, q in zip(before, after, strict=True):
             torch.testing.assert_close(q, p, rtol=1e-5, atol=1e-6)
+
+
+def test_a_window_of_zero_tokens_does_not_break_the_model() -> None:
+    from transformers import Qwen2MoeConfig, Qwen2MoeModel
+
+    sizes = {"hidden_size": 16, "intermediate_size": 20, "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8, "num_experts": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 2, "num_experts_per_tok": 1}
+    config = Qwen2MoeConfig(vocab_size=40, layer_types=["full_attention", "sliding_attention"], pad_token_id=0, **sizes, **heads)
+    config.sliding_window = 0
+    model, ids = Qwen2MoeModel(config).eval(), torch.randint(5, 40, (1, 6))
+    with torch.no_grad():
+        expected = model(ids, use_cache=False).last_hidden_state
+        with watch(model) as seen:
+            actual = model(ids, use_cache=False).last_hidden_state
+    assert len(seen) == 2
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5, equal_nan=True)

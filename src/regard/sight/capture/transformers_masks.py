@@ -207,7 +207,7 @@ def _read_mask_function(function: Any, query_start: int, key_start: int, queries
         return _Pattern(lambda S: causal(), True)
     if name == "bidirectional_mask_function":
         return _Pattern(lambda S: everything(), False)
-    if name == "sliding_window_overlay.<locals>.inner_mask":
+    if name == "sliding_window_overlay.<locals>.inner_mask" and variables["sliding_window"] > 0:  # 0 shows nothing (Qwen2-MoE)
         return _Pattern(lambda S: window(int(variables["sliding_window"]) - 1, None), False)
     if name == "sliding_window_bidirectional_overlay.<locals>.inner_mask":
         return _Pattern(lambda S: window(int(variables["sliding_window"]), int(variables["sliding_window"])), False)
