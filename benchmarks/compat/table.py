@@ -19,8 +19,8 @@ LARGEST = 1e-5  # difference of weights and outputs that counts as equal
 INTRODUCTION = """# Which models `regard.watch` sees
 
 Made by `make compat` (`benchmarks/compat/`): each model is tiny, has random weights, and is run unwatched, watched, watched with
-`kernel="own"`, and under `regard.change`. A family of transformers is represented by its base model. A run that was stopped goes on where it
-was, so that rows may be of several runs; `make compat AGAIN=--again` checks all of them anew.
+`kernel="own"`, and under `regard.change`. A family of transformers is represented by its base model. A run that was stopped goes on
+where it was, so that rows may be of several runs; `make compat AGAIN=--again` checks all of them anew.
 
 - **layers**: attention layers caught. **modules**: the innermost modules named attention that ran; each of them must have been caught.
 - **weights from**: what exact weights are recomputed from: *interface* (queries and keys, as the model passes them to an attention
