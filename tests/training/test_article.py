@@ -121,6 +121,12 @@ def test_other_objectives_train(run):
         train("article", run.parent / "wrong.toml")
 
 
+def test_compiling_is_refused_rather_than_ignored(run):
+    (run.parent / "wrong.toml").write_text(CONFIG.format(steps=1).replace("[training]", "[training]\ncompile = true"))
+    with pytest.raises(ConfigError, match="compile is true"):
+        train("article", run.parent / "wrong.toml")
+
+
 def picker_only(run, name: str, settings: str, first: str = "") -> ArticleReader:
     """Train a picker for a few steps in a run of its own."""
     text = (

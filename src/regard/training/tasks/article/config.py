@@ -86,5 +86,9 @@ class ArticleConfig:
     model: Model = field(default_factory=Model)
     start: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.training.compile:
+            raise ValueError("compile is true; an article reader has no single call to compile: leave it out")
+
     def files(self) -> list[str]:
         return [*self.data.train_files, *self.data.valid_files]
