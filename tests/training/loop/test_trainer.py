@@ -244,26 +244,22 @@ class Model(nn.Module):  # torch does not compile a bare nn.Sequential
 
 def test_a_compiled_model_trains_to_the_same_weights_and_is_evaluated_as_written(tmp_path, monkeypatch):
     calls = {"compiled": 0, "evaluated compiled": 0}
-    plain_compile = nn.Module.compile
+    plain, compiled = Line(), Line()
+    plain.model, compiled.model = Model(plain.model), Model(compiled.model)
+    torch_compile = torch.compile
 
-    def eagerly(model: nn.Module) -> None:  # the graph is recorded as for any backend, and run without compiling C++
-        def backend(graph, inputs):
-            def run(*arguments):
-                calls["compiled"] += 1
-                calls["evaluated compiled"] += not model.training
-                return graph(*arguments)
+    def backend(graph, inputs):  # the graph is recorded as for any backend, and run without compiling C++
+        def run(*arguments):
+            calls["compiled"] += 1
+            calls["evaluated compiled"] += not compiled.model.training
+            return graph(*arguments)
 
-            return run
+        return run
 
-        plain_compile(model, backend=backend)
-
-    monkeypatch.setattr(nn.Module, "compile", eagerly)
+    monkeypatch.setattr(torch, "compile", lambda function: torch_compile(function, backend=backend))
     torch._dynamo.reset()
-    tasks = [Line(), Line()]
-    for task in tasks:
-        task.model = Model(task.model)
-    _, expected = train(tasks[0], SETTINGS, tmp_path / "a")
-    state, weights = train(tasks[1], replace(SETTINGS, compile=True), tmp_path / "b")
+    _, expected = train(plain, SETTINGS, tmp_path / "a")
+    state, weights = train(compiled, replace(SETTINGS, compile=True), tmp_path / "b")
     assert calls == {"compiled": SETTINGS.steps, "evaluated compiled": 0}
     assert state.finished
     assert weights.keys() == expected.keys()

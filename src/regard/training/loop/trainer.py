@@ -147,8 +147,8 @@ class Trainer:
             undecayed = [p for p in bare.parameters() if p.requires_grad and p.dim() < 2]
             groups = [{"params": decayed, "weight_decay": self.settings.weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
             optimiser = torch.optim.AdamW([g for g in groups if g["params"]], lr=self.settings.rate, betas=self.settings.betas, fused=True)
-            if self.settings.compile and bare._compiled_call_impl is None:
-                bare.compile()  # its calls, in place: class, parameters and their names stay
+            if self.settings.compile and "forward" not in vars(bare):
+                bare.forward = torch.compile(bare.forward)  # in place: class, parameters and their names stay
             model, wrapped = (bare, optimiser) if self.fully_sharded else self.accelerator.prepare(bare, optimiser)
             seed_all(self.settings.seed + 7919 * self.accelerator.process_index)  # each process has its own dropout masks
             self._resume(bare, optimiser)
@@ -417,8 +417,9 @@ def _sign(metric: str) -> int:
 @contextlib.contextmanager
 def _uncompiled(model: nn.Module) -> Iterator[None]:
     """Context manager: calls of the model run as written, since texts of every length would each be compiled."""
-    compiled, model._compiled_call_impl = model._compiled_call_impl, None
+    compiled = vars(model).pop("forward", None)
     try:
         yield
     finally:
-        model._compiled_call_impl = compiled
+        if compiled is not None:
+            model.forward = compiled
