@@ -20,8 +20,8 @@ def small(**options):
     return Transformer(TransformerConfig(**given)).eval()
 
 
-def decode(model, *, plain, align=False):
-    state, logits = model.start(model.encode(SOURCE, LENGTHS)), []
+def decode(model, *, plain, align=False, lengths=LENGTHS):
+    state, logits = model.start(model.encode(SOURCE, lengths)), []
     if not plain:
         state = dataclasses.replace(state, plain=(None,) * len(model.decoder))
     for tokens in TARGET:
@@ -33,11 +33,12 @@ def decode(model, *, plain, align=False):
 
 @pytest.mark.parametrize("options", [{}, {"window": 3}, {"bias": False}, {"positions": "learned", "decoder_layers": 1}])
 @pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor([9, 4])], ids=["whole", "padded"])
 @torch.no_grad()
-def test_plain_steps_are_the_modules_to_the_bit(options, align):
+def test_plain_steps_are_the_modules_to_the_bit(options, align, lengths):
     model = small(**options)
     assert all(PlainBlock.of(block) is not None for block in model.decoder)
-    assert torch.equal(decode(model, plain=True, align=align), decode(model, plain=False, align=align))
+    assert torch.equal(*(decode(model, plain=plain, align=align, lengths=lengths) for plain in (True, False)))
 
 
 @pytest.mark.parametrize(

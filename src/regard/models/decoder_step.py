@@ -18,6 +18,7 @@ from regard.attention import attend
 from regard.choices import Softmax
 from regard.layers.cache import LayerCache
 from regard.layers.multihead import MultiHeadAttention, Projected
+from regard.masks import Mask
 from regard.models.block import Block, Mlp
 from regard.scores import ScaledDot
 
@@ -79,8 +80,11 @@ class PlainBlock:
         """Return whether nobody would notice that the modules do not run: none has a hook, and none is in training mode."""
         return not (_has_any_global_hook() or any(m._forward_hooks or m._forward_pre_hooks or m.training for m in self.modules))
 
-    def step(self, x: Tensor, cache: LayerCache, memory: Projected) -> Tensor:
-        """Compute the block's output (B, 1, D) for the new token x (B, 1, D); its keys and values are appended to the cache."""
+    def step(self, x: Tensor, cache: LayerCache, memory: Projected, memory_mask: Mask | None = None) -> Tensor:
+        """Compute the block's output (B, 1, D) for the new token x (B, 1, D); its keys and values are appended to the cache.
+
+        memory: keys and values of the source; memory_mask: which of them are visible, None for all.
+        """
         B, _, D = x.shape
         into, out, cross_query, cross_out, up, down = self.projections
         first, second, third = self.norms
@@ -88,7 +92,7 @@ class PlainBlock:
         query, key, value = parts.unbind(1)
         x = x + F.linear(_joined(attend(query, *cache.append(key, value)), B), *out)
         query = F.linear(_norm(x, D, second), *cross_query).view(B, self.heads, 1, self.width)
-        x = x + F.linear(_joined(attend(query, *memory), B), *cross_out)
+        x = x + F.linear(_joined(attend(query, *memory, mask=memory_mask), B), *cross_out)
         return x + F.linear(torch.relu(F.linear(_norm(x, D, third), *up)), *down)
 
 

@@ -261,8 +261,8 @@ class Transformer(nn.Module):
         recorder = Recorder([Rows([0])])
         align_layer = range(len(self.decoder))[max(self.config.align_layer, -len(self.decoder))] if align else None
         for layer, (block, plain) in enumerate(zip(self.decoder, state.plain, strict=True)):
-            if plain is not None and layer != align_layer and state.mask is None and plain.ready():
-                x = plain.step(x, cache[layer], state.cross[layer])
+            if plain is not None and layer != align_layer and plain.ready():
+                x = plain.step(x, cache[layer], state.cross[layer], state.mask)
                 continue
             x = block(
                 x,

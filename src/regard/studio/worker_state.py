@@ -86,7 +86,10 @@ class WorkerState:
         """The model's inputs for a text. Those of a translator include its translation, so they are cached."""
         if self.library.find(name).kind != "translator":
             return self.opened(name).inputs(text)
-        return self._inputs.get_or_create(f"{name}\n{text}", lambda: self.opened(name).inputs(text))
+        from .target_text import target_text
+
+        opened = self.translator(name)
+        return self._inputs.get_or_create(f"{name}\n{text}", lambda: opened.inputs(text, target=target_text(opened, text)))
 
     def translator(self, name: str) -> Translations:
         """An opened translator: the same object as `opened(name)`."""

@@ -115,7 +115,7 @@ def _inputs(state: WorkerState, model: str, text: str) -> tuple[Any, int]:
     opened, left_out = state.opened(model), 0
     try:
         if state.library.find(model).kind == "translator":
-            text, left_out = _truncate(state.translator(model), text)
+            text, left_out = truncate(state.translator(model), text)
         inputs = state.encoded(model, text)
     except ValueError as error:
         raise RequestError("invalid", str(error)) from error
@@ -130,7 +130,7 @@ def _inputs(state: WorkerState, model: str, text: str) -> tuple[Any, int]:
     return inputs, length
 
 
-def _truncate(opened: Translations, text: str) -> tuple[str, int]:
+def truncate(opened: Translations, text: str) -> tuple[str, int]:
     """The text cut to the length the translator was trained on, since it has to translate it, and the number of tokens left out."""
     if opened.fits(text):
         return text, 0
@@ -142,21 +142,30 @@ def _watch(state: WorkerState, model: str, inputs: Any, changes: list[dict[str, 
     """The sighting of one forward pass, and its logits."""
     from ....sight import change, watch
     from ....sight.effect import evaluation_mode
-    from ....sight.watch import default_readings
 
     opened = state.opened(model)
     tokens, source_tokens = opened.tokens(inputs)
+    readings = _readings(max(len(row) for row in (*tokens, *(source_tokens or []))))
     with warnings.catch_warnings(), state.progress.follow(opened.model, end=0.9), evaluation_mode(opened.model):
         warnings.simplefilter("ignore")
         try:
             changed: AbstractContextManager[Any] = change(opened.model) if changes else nullcontext()  # its hooks take time too
-            with changed, watch(opened.model, default_readings(), tokens=tokens) as sighting:
+            with changed, watch(opened.model, readings, tokens=tokens) as sighting:
                 _apply(changed, changes)
                 logits = _outcome(state, model, inputs).logits
         except IndexError as error:
             raise RequestError("invalid", str(error)) from error
     sighting.model, sighting.source_tokens = model, source_tokens
     return sighting, logits
+
+
+def _readings(length: int) -> list[Any]:
+    """The readings of `watch`; for a short text the map has all its weights, which need not be computed again then."""
+    from ....readings import Pooled
+    from ....sight.watch import default_readings
+
+    readings = default_readings()
+    return readings if length > MAX_LABELLED else [*(r for r in readings if r.name != Pooled.name), Pooled(length, length)]
 
 
 def _outcome(state: WorkerState, model: str, inputs: Any) -> Outcome:

@@ -15,6 +15,7 @@ from torch import Tensor
 from ...page import RequestBody
 from ...request_error import RequestError
 from ...worker_state import WorkerState
+from ..look.inspection import truncate
 
 COLUMNS = 6  # of a vector that are shown
 KEYS = 6  # whose values are shown
@@ -41,6 +42,8 @@ def real_head(
     from ....sight.arithmetic import head_arithmetic
 
     opened = state.opened(model)
+    if state.library.find(model).kind == "translator":
+        text, _ = truncate(state.translator(model), text)  # as the Inspect page does, so that the positions are the same
     inputs = state.encoded(model, text)
     inputs = opened.cut(inputs, min(MAX_TOKENS, opened.limit or MAX_TOKENS))
     state.set_threads(1)
