@@ -280,13 +280,10 @@ class MaskedModel(EncoderModel):
         return cls(model.to(device), VocabularyText(vocabulary), shape.context)
 
     def masks(self, inputs: Tensor, text: str) -> list[int]:
-        (
-            """Return the positions of the mask tokens among `inputs`, the ids of `text`.
+        """Return the positions of the mask tokens among `inputs`, the ids of `text`.
 
         Raises ValueError if it has none, or some are beyond the context.
         """
-            ""
-        )
         if self.text.mask is None or self.model.head is None:
             raise ValueError("this model has no masked-token head or no mask token; use a model trained with masked tokens")
         positions: list[int] = (inputs[0] == self.text.mask).nonzero()[:, 0].tolist()
