@@ -21,7 +21,10 @@ _AT_ONCE = 1 << 22  # weights read at once
 
 
 def read_weights(request: Request, weights: Tensor, scores: Tensor | None) -> Result:
-    """Compute the request's readings and the lse from given weights and scores (B, h, L, S), a few rows at a time."""
+    """Compute the request's readings and the lse from given weights and scores (B, h, L, S), a few rows at a time.
+
+    Readings of weights that may be negative, as those of recurrent attention, are of their sizes.
+    """
     B, h, L, S = weights.shape
     shape = request.reading_shape()
     states = [(reading, reading.start(shape)) for reading in request.readings]
@@ -29,7 +32,7 @@ def read_weights(request: Request, weights: Tensor, scores: Tensor | None) -> Re
     step = max(1, _AT_ONCE // max(1, B * h * S))
     for first in range(0, L if S else 0, step):
         rows = range(first, min(L, first + step))
-        p = weights[:, :, rows.start : rows.stop].to(shape.dtype).nan_to_num(0)
+        p = weights[:, :, rows.start : rows.stop].to(shape.dtype).nan_to_num(0).abs()
         z = p.log() if scores is None else scores[:, :, rows.start : rows.stop].detach().to(shape.dtype)
         for reading, state in states:
             reading.add(state, p, z, rows, range(S))

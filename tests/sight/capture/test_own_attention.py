@@ -296,7 +296,8 @@ def test_one_query_as_a_vector() -> None:
 
 def test_weights_that_need_not_sum_to_one_in_modules_of_any_name() -> None:
     x = torch.randn(2, 7, 16)
-    for weigh in (with_a_sink, lambda s: s.relu().square()):
+    visible = torch.ones(7, 7).tril()
+    for weigh in (with_a_sink, lambda s: s.relu().square(), lambda s: (1 - s.tanh().acos() / math.pi) ** 3 * visible):  # YOSO
         model = Block(lambda q, k, v, weigh=weigh: weigh(scores(q, k)) @ v)
         q, k, _ = model.project(x).detach().chunk(3, -1)
         with watch(model) as seen:
@@ -390,7 +391,7 @@ def test_attention_without_weights_is_reported() -> None:
 
 
 class GatedDeltaNet(nn.Module):
-    """A recurrence over the tokens with a gate, as in Qwen3-Next: there are no weights."""
+    """A recurrence over the tokens with a gate, among the module's other operations, so that its weights cannot be stated."""
 
     def forward(self, x: Tensor) -> Tensor:
         state, outputs = torch.zeros(x.shape[0], x.shape[-1], x.shape[-1]), []
@@ -426,6 +427,76 @@ def test_gated_recurrent_attention_is_named_and_a_gate_is_not() -> None:
         model(torch.randn(2, 5, 4))
     assert len(seen) == 0
     assert [m.name for m in seen.missed] == ["0 (GatedDeltaNet)"]
+
+
+class NoAttention(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        return (torch.zeros_like(x),)  # as MRA does without its kernel
+
+
+def test_attention_that_returns_zeros_is_named() -> None:
+    with watch(model := nn.Sequential(NoAttention())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert "only zeros" in seen.missed[0].advice
+
+
+class AdditiveAttention(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.mean(-1, keepdim=True).softmax(-1) * x).sum(1)  # along an axis of one number, as SwiftFormer does
+
+
+def test_a_softmax_of_one_number_gives_weights_of_one() -> None:
+    with watch(model := nn.Sequential(AdditiveAttention())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert (len(seen), seen.missed) == (1, ())
+    assert torch.equal(seen[0].weights(), torch.ones(2, 1, 1, 5))
+    assert seen[0].proof.holds
+
+
+class RelativeAttention(nn.Module):
+    """Adds a learned vector for each distance, weighted as the values are, as VITS does: one attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_distance = nn.Parameter(torch.randn(3, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = (x @ x.mT).softmax(-1)
+        return p @ x + p @ F.pad(self.by_distance, (0, 0, 1, 1))
+
+
+def test_values_that_are_parameters_are_no_attention_of_their_own() -> None:
+    with watch(model := nn.Sequential(RelativeAttention())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert (len(seen), seen.missed) == (1, ())
+
+
+class StepDecoder(nn.Module):
+    """Attends to its source once per step, all in one forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = DecoderCell()
+
+    def forward(self, source: Tensor) -> Tensor:
+        state = source.new_zeros(len(source), source.shape[-1])
+        for _ in range(3):
+            state = self.cell(state, source)
+        return state
+
+
+class DecoderCell(nn.Module):
+    def forward(self, state: Tensor, source: Tensor) -> Tensor:
+        p = (source @ state.unsqueeze(-1)).softmax(1)  # (B, S, 1)
+        return state + (p.mT @ source).squeeze(1)
+
+
+def test_steps_in_one_forward_pass_are_calls_of_one_layer() -> None:
+    with watch(model := StepDecoder()) as seen:
+        model(torch.randn(2, 5, 4))
+        model(torch.randn(2, 5, 4))
+    assert seen.layers == 1
+    assert [recorded.call for recorded in seen] == list(range(6))
 
 
 class Pools(nn.Module):

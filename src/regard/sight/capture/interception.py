@@ -94,7 +94,9 @@ def dispatch(captured: CapturedAttention) -> Result:
     """Let every open block alter the attention, then observe it; returns the result for the model."""
     if thread.observed is not None:
         captured.output_exists = True
-    blocks = [(block, call) for block in thread.blocks if (call := block.number_call(captured.module)) is not None]
+    _, _, L, S = captured.request.sizes
+    values = captured.request.value if L == 1 and S > 1 else None
+    blocks = [(block, call) for block in thread.blocks if (call := block.number_call(captured.module, values)) is not None]
     if 0 in captured.request.sizes:  # an empty batch, or no tokens: there are no weights to record or change
         blocks = []
     with handling():

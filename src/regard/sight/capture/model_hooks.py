@@ -25,6 +25,7 @@ _NO_WEIGHTS = (
     "it is named attention and no weights were found in it: it may be linear or recurrent attention, which has none; else make it call "
     f"{READABLE_CALLS}"
 )
+_ONLY_ZEROS = "it returns only zeros, and so attends to nothing: it may need a kernel of its own that is not installed here"
 _NAMED_ATTENTION = re.compile(r"(attention|attn|deltanet|retention|timemix(ing)?)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
 _NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate(?!d)|external|largekernel", re.IGNORECASE)  # GatedDeltaNet is over tokens
 _OTHER_THREAD = "it ran in another thread, which this block does not cover; open a block in that thread"
@@ -43,7 +44,8 @@ class ModelHooks:
     """Hooks on a model for the duration of a `with` block, in one thread.
 
     Layers are numbered in the order in which they first run. A module that runs several times in one forward pass (shared weights) is
-    several layers, unless it sets `every_step`. A layer runs again, as its next call, in another forward pass or decoding step.
+    several layers, unless it sets `every_step` or attends to the same values each time with one query, as a recurrent decoder does. A
+    layer runs again, as its next call, in another forward pass or decoding step.
     """
 
     uses_regard_kernels = False  # whether transformers models run on regard's kernels inside the block
@@ -59,6 +61,7 @@ class ModelHooks:
         self._found = 0
         self._storages: set[int] | None = None
         self._repeats: dict[str, int] = {}
+        self._first_values: dict[str, torch.Tensor] = {}  # per module: the values of its first call in this forward pass
         self._layers: dict[tuple[str, int], int] = {}
         self._calls: dict[int, int] = {}
         self._missed: dict[str, Missed] = {}
@@ -84,6 +87,7 @@ class ModelHooks:
 
     def open(self: _Self) -> _Self:
         """Install the hooks and patches; `close` removes them."""
+        from .recurrent_calls import recurrent_attention
         from .transformers_calls import regard_attention
 
         if self._thread is not None:
@@ -95,6 +99,7 @@ class ModelHooks:
             self._add_hooks(stack)
             if self.uses_regard_kernels and not _runs_twice_or_never(self.model):
                 stack.enter_context(regard_attention(self.model))
+            stack.enter_context(recurrent_attention(self.model))
             stack.enter_context(_without_compilation())
             thread.blocks.append(self)
             stack.callback(thread.blocks.remove, self)
@@ -107,6 +112,7 @@ class ModelHooks:
         from .sdpa_arguments import clear_mask_cache
 
         self._exit.close()
+        self._first_values.clear()
         clear_mask_cache()
         self._thread = None
 
@@ -128,6 +134,7 @@ class ModelHooks:
             return
         if not self.running:
             self._repeats.clear()
+            self._first_values.clear()
             thread.trails = False
             self.forward_begins(args, kwargs)
         elif self._names[id(module)].rpartition(".")[2] == "decoder":
@@ -154,7 +161,7 @@ class ModelHooks:
         if self._found_before.pop() == self._found and _NAMED_ATTENTION.search(name) and not _NOT_OVER_TOKENS.search(name):
             inputs = (*args, *kwargs.values())
             if not any(output is x for x in inputs):  # an adapter that had nothing to attend to returns its input
-                self.report_missed(_shape(inputs), _NO_WEIGHTS)
+                self.report_missed(_shape(inputs), _ONLY_ZEROS if _is_zero(output) else _NO_WEIGHTS)
         self.running.pop()
         self.batch_sizes.pop()
         return changed
@@ -188,8 +195,8 @@ class ModelHooks:
         module = module if module is not None and id(module) in self._names else (self.running[-1] if self.running else None)
         return "" if module is None else self._names.get(id(module), "")
 
-    def number_call(self, module: nn.Module | None) -> LayerCall | None:
-        """Return layer and call number of an attention; None if it does not belong to this model."""
+    def number_call(self, module: nn.Module | None, values: torch.Tensor | None = None) -> LayerCall | None:
+        """Return layer and call number of an attention; None if it does not belong to this model. values: if it has a single query."""
         if not self.covers(module):
             return None
         name = self.module_path(module)
@@ -197,11 +204,19 @@ class ModelHooks:
         repeat = self._repeats.get(name, 0)
         self._repeats[name] = repeat + 1
         running = module if module is not None and id(module) in self._names else self.running[-1]
-        step = repeat if getattr(running, "every_step", False) else 0
+        is_step = getattr(running, "every_step", False) or (values is not None and self._is_same(name, values))
+        step = repeat if is_step else 0
         layer = self._layers.setdefault((name, repeat - step), len(self._layers))
         call = self._calls.get(layer, 0)
         self._calls[layer] = call + 1
         return LayerCall(layer, call, name, step)
+
+    def _is_same(self, name: str, values: torch.Tensor) -> bool:
+        """Return whether these values are those of the module's first call in this forward pass, and not numbers in the same place."""
+        if not is_readable(values):
+            return False
+        first = self._first_values.setdefault(name, values)
+        return first is not values and first.data_ptr() == values.data_ptr() and first.shape == values.shape
 
     def report_missed(self, shape: tuple[int, ...], advice: str) -> None:
         """Add the running module to `missed`: its attention cannot be captured."""
@@ -224,6 +239,12 @@ def _runs_twice_or_never(model: nn.Module) -> bool:
     if any(getattr(module, "gradient_checkpointing", False) and module.training for module in model.modules()):
         return True
     return any(x.device.type == "meta" for x in model.parameters())
+
+
+def _is_zero(output: Any) -> bool:
+    """Return whether the output of a module, or its first part, is all zeros."""
+    first = output[0] if isinstance(output, list | tuple) and output else output
+    return isinstance(first, torch.Tensor) and is_readable(first) and not bool(first.any())
 
 
 def _shape(args: tuple[Any, ...]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...choices import Softmax
 from ...kernels.kernel import Result
 from ...kernels.request import Request
-from ...masks import dense
+from ...masks import Mask, dense
 from .captured import CapturedAttention, Execution, GivenWeights, OwnWeights
 from .contractions import ADDING, Arrangement, Contraction, arrange, contraction, einsum_operands, weighted_sum
 from .interception import READABLE_CALLS, describing, dispatch, thread
@@ -186,9 +186,9 @@ def _weights_times_values(
             _report(tuple(p.shape), _UNNORMALISED)
             return result
         in_attention = _named_attention() or (trail.paired and weights_left and not _named_other())
-        return _capture(arrangement, p, None, trail, result) if in_attention and trail.function in _GATES else None
-    if softmaxed and not (trail.picked or trail.dropout or trail.values_changed or is_normalised(p)):
-        return None  # a softmax along another axis than the one that is summed
+        return _capture(arrangement, p, None, trail, result) if in_attention and trail.gated else None
+    if softmaxed and not (trail.picked or trail.dropout or trail.values_changed or is_normalised(p) or bool((p == 1).all())):
+        return None  # a softmax along another axis than the one that is summed; SwiftFormer's is along an axis of one number
     if problem is not None or trail.chosen:
         _report(tuple(arrangement.weights.shape), problem or _CHOSEN)
         return result
@@ -197,9 +197,6 @@ def _weights_times_values(
     with describing():
         moved = trail.moved_scores()
     return _capture(arrangement, p, moved, trail, result)
-
-
-_GATES = {"sigmoid", "relu", "square", "pow", "softplus", "silu", "gelu", "elu", "relu_", "sigmoid_"}
 
 
 def is_normalised(p: Tensor) -> bool:
@@ -262,13 +259,19 @@ def _request_of_scores(scores: Tensor, value: Tensor) -> Request:
     return _bias_request(bias.masked_fill(hidden, 0.0) if has_hidden else bias, ~hidden if has_hidden else None, value)
 
 
-def request_of_weights(p: Tensor, value: Tensor, normalised: bool) -> Request:
-    """Return given weights (B, h, L, S) as a request: the softmax of their logarithms, or the numbers themselves."""
+def request_of_weights(p: Tensor, value: Tensor, normalised: bool, mask: Mask | None = None) -> Request:
+    """Return given weights (B, h, L, S) as a request: the softmax of their logarithms, or the numbers themselves.
+
+    mask: what is known to hide the keys whose weights are zero.
+    """
     if not normalised:
-        return _bias_request(p.float() if p.dtype != torch.float64 else p, None, value, GivenWeights())
+        request = _bias_request(p.float() if p.dtype != torch.float64 else p, None, value, GivenWeights())
+        return dataclasses.replace(request, mask=mask)
+    p = p.to(torch.float32 if p.dtype != torch.float64 else p.dtype)
+    if mask is not None:
+        return dataclasses.replace(_bias_request(p.clamp(min=torch.finfo(p.dtype).tiny).log(), None, value), mask=mask)
     hidden = p == 0
-    logs = p.to(torch.float32 if p.dtype != torch.float64 else p.dtype).masked_fill(hidden, 1.0).log()
-    return _bias_request(logs, ~hidden if bool(hidden.any()) else None, value)
+    return _bias_request(p.masked_fill(hidden, 1.0).log(), ~hidden if bool(hidden.any()) else None, value)
 
 
 def _bias_request(bias: Tensor, visible: Tensor | None, value: Tensor, choice: Any = None) -> Request:

@@ -19,6 +19,7 @@ from .interception import thread
 
 _ATTRIBUTE = "_regard_trail"
 _WEIGHTED = "_regard_weighted"
+_PARAMETER = "_regard_parameter"  # a copy of elements of a parameter
 # Operations that move, copy or cast elements, and do not change their values.
 MOVES = {
     "view", "reshape", "transpose", "permute", "unsqueeze", "squeeze", "flatten", "unflatten", "contiguous", "to", "type", "float", "half",
@@ -34,9 +35,13 @@ TIMES = {"mul", "multiply", "__mul__", "__rmul__", "mul_", "__imul__"}
 _OVER = {"div", "true_divide", "__truediv__", "div_", "__itruediv__", "divide"}
 PLUS = {"add", "__add__", "__radd__", "add_", "__iadd__"}
 MINUS = {"sub", "__sub__", "sub_", "__isub__", "subtract", "__rsub__", "rsub"}
+_COPIES = {"pad", "__getitem__", "index_select", "repeat", "roll", "flip", "expand"}  # of a table of positions, for example
 _HIDING = {"masked_fill", "masked_fill_", "where", "max", "maximum", "clamp", "clamp_min"}  # as a mask is applied to scores
 _CHOOSING = {"topk", "sort"}  # the positions of what they return are in its indices
 _EXPONENTIAL = {"exp", "exp_", "exp2", "exp2_", "expm1"}
+_GATES = {
+    "sigmoid", "relu", "square", "pow", "__pow__", "softplus", "silu", "gelu", "elu", "relu_", "sigmoid_", "acos", "hardsigmoid", "tanh",
+}  # fmt: skip
 _DROPOUT = {"dropout", "dropout_", "native_dropout", "alpha_dropout", "feature_dropout"}
 _NORMS = {"layer_norm", "rms_norm"}
 _CREATES = {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones", "new_full"}
@@ -86,6 +91,7 @@ class Trail:
     exponential: bool = False  # exp was applied to them
     chosen: bool = False  # only some keys of each query are left, and in another order (topk)
     function: str = ""  # the last function that changed the values
+    gated: bool = False  # scores became weights by a function of each alone, such as a sigmoid; after it at most masks and factors came
 
     def moved_scores(self) -> Tensor | None:
         """Return the scores with the axes of the weights; None if they are not the scores of these weights."""
@@ -116,6 +122,8 @@ def follow(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if name == "__setitem__":
         _follow_assignment(args)
         return
+    if name in _COPIES and isinstance(result, Tensor) and args and isinstance(args[0], Tensor) and not is_activation(args[0]):
+        setattr(result, _PARAMETER, True)
     place, trail = _first_trail(args)
     if trail is None or name in _ENDS or name in _CREATES or (name in _NORMS and trail.scores is None):
         return
@@ -173,7 +181,8 @@ def _next(trail: Trail, name: str, func: Any, args: tuple[Any, ...], kwargs: dic
     product = None if trail.product is None or place is None else trail.product.after(name, args, kwargs, place)
     exponential = trail.exponential or name in _EXPONENTIAL
     product = product if trail.scores is None else trail.product
-    return replace(trail, values_changed=True, function=name, product=product, exponential=exponential)
+    gated = name in _GATES or (trail.gated and name in TIMES | _OVER | _HIDING)
+    return replace(trail, values_changed=True, function=name, product=product, exponential=exponential, gated=gated)
 
 
 def _move(func: Any, others: tuple[Any, ...], kwargs: dict[str, Any], place: int, x: Tensor) -> Tensor:
@@ -197,8 +206,8 @@ def _is_training(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def is_activation(x: Tensor) -> bool:
-    """Return whether a tensor is neither a parameter or buffer of a watched model nor a view of one."""
-    if not x.is_floating_point() or isinstance(x, nn.Parameter):
+    """Return whether a tensor is neither a parameter or buffer of a watched model nor a view or copy of a part of one."""
+    if not x.is_floating_point() or isinstance(x, nn.Parameter) or hasattr(x, _PARAMETER):
         return False
     if not is_readable(x):
         return True
