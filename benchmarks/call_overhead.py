@@ -1,11 +1,12 @@
 """How much overhead does `regard.attend` add to calling torch's SDPA directly?
 
 Alternating, best of several; the ratio at N ≥ 1,024 and the overhead in microseconds on a tiny input.
-    python benchmarks/call_overhead.py
+    python benchmarks/call_overhead.py [--small]       --small: the tiny input alone
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -30,15 +31,42 @@ def alternate(works: list[Callable[[], object]], count: int, rounds: int) -> lis
     return best
 
 
+def small_calls() -> None:
+    """Calls whose arithmetic takes less than a microsecond."""
+    tiny, leaf = torch.randn(1, 1, 4, 8), torch.randn(1, 1, 4, 8, requires_grad=True)
+    window = regard.window(2, 0)
+    visible = window.dense(4, 4)
+    gradient = torch.randn(1, 1, 4, 8)
+
+    def with_gradient(output: torch.Tensor) -> object:
+        return torch.autograd.grad(output, leaf, gradient)
+
+    calls: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "plain": (lambda: regard.attend(tiny, tiny, tiny), lambda: sdpa(tiny, tiny, tiny)),
+        "causal": (lambda: regard.attend(tiny, tiny, tiny, mask=regard.causal()), lambda: sdpa(tiny, tiny, tiny, is_causal=True)),
+        "plain, forward and backward": (
+            lambda: with_gradient(regard.attend(leaf, leaf, leaf)),
+            lambda: with_gradient(sdpa(leaf, leaf, leaf)),
+        ),
+        "causal, forward and backward": (
+            lambda: with_gradient(regard.attend(leaf, leaf, leaf, mask=regard.causal())),
+            lambda: with_gradient(sdpa(leaf, leaf, leaf, is_causal=True)),
+        ),
+        "window, forward and backward": (
+            lambda: with_gradient(regard.attend(leaf, leaf, leaf, mask=window)),
+            lambda: with_gradient(sdpa(leaf, leaf, leaf, attn_mask=visible)),
+        ),
+    }
+    for name, (ours, theirs) in calls.items():
+        attend, direct = alternate([ours, theirs], 200, 50)
+        print(f"tiny input (1, 1, 4, 8), {name}: attend {1e6 * attend:.1f} µs, SDPA {1e6 * direct:.1f} µs")
+
+
 def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    tiny = torch.randn(1, 1, 4, 8)
-    ours, theirs = alternate([lambda: regard.attend(tiny, tiny, tiny), lambda: sdpa(tiny, tiny, tiny)], 500, 20)
-    print(f"tiny input (1, 1, 4, 8): attend adds {1e6 * (ours - theirs):.1f} µs to SDPA's {1e6 * theirs:.1f} µs")
-    masked, plain = alternate(
-        [lambda: regard.attend(tiny, tiny, tiny, mask=regard.causal()), lambda: sdpa(tiny, tiny, tiny, is_causal=True)], 500, 20
-    )
-    print(f"the same, causal: {1e6 * masked:.1f} µs in all, SDPA {1e6 * plain:.1f} µs")
+    small_calls()
+    if "--small" in sys.argv:
+        return
     for N in (1024, 2048, 4096):
         q, k, v = (torch.randn(1, 8, N, 64) for _ in range(3))
         for name, mask in (("full", None), ("causal", regard.causal())):

@@ -8,21 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-import torch
+import torch  # noqa: F401  (the examples need it)
 from torch import Tensor
-from torch.nn import functional
 
-from .choices import Softmax
 from .html_table import html_table
-from .kernels.fused import plain_work, twice_differentiable
 from .kernels.jagged import pack
 from .kernels.kernel import Selection
-from .kernels.native import single_query
-from .kernels.request import DEFAULTS, AttendOptions, ObserveOptions, Request, check_mask, with_options
-from .kernels.select import SMALL, execute, intercepted, order, readable_bytes, select
-from .masks import Mask
-from .scores import ScaledDot
-from .tracing import transform
+from .kernels.request import DEFAULTS, AttendOptions, ObserveOptions, Request, with_options
+from .kernels.select import execute, intercepted, order, readable_bytes, select
+from .kernels.shortcuts import shortcut
 
 
 @dataclass(frozen=True)
@@ -140,23 +134,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[AttendOp
     if isinstance(query, Tensor) and query.is_nested:
         *packed, packed_options, unpack = pack(query, key, value, dict(options))
         return unpack(attend(*packed, **packed_options))
-    if (
-        type(query) is Tensor
-        and query.dim() == 4
-        and query.shape[2] == 1
-        and (output := _single_query(query, key, value, options)) is not None
-    ):
+    if not intercepted() and (output := shortcut(query, key, value, options)) is not None:
         return output
-    if (
-        _plain_options(options)
-        and 0 < plain_work(query, key, value) < SMALL
-        and not (query.requires_grad and query.dtype == torch.bfloat16)
-        and not intercepted()
-        and transform(query) is None
-    ):
-        # A small call with default options: the general path would end in the same call, and costs more than its arithmetic.
-        output = functional.scaled_dot_product_attention(query, key, value)
-        return twice_differentiable(output) if output.requires_grad else output
     if "readings" in options:
         raise TypeError("attend returns the output alone; use observe(…, readings=…)")
     request = Request.of(query, key, value, **options)
@@ -215,55 +194,6 @@ def explain(query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Observe
         slower = {other.name: why for other in order(request) if other is not kernel and (why := other.refuses(request)) is not None}
         rejected = {**rejected, **slower}
     return Plan.of(request, Selection(kernel, rejected))
-
-
-def _single_query(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions) -> Tensor | None:
-    """A decoding step, one query (B, h, 1, d) per head that sees every key under a plain softmax, without a request; None for another."""
-    if intercepted():
-        return None
-    score = options.get("score")
-    if score is not None and (type(score) is not ScaledDot or score.cap is not None):
-        return None
-    if not all(_is_default(name, value) for name, value in options.items() if name not in ("score", "mask")):
-        return None
-    if (mask := options.get("mask")) is not None and not _shows_every_key(mask, query, key):
-        return None
-    width = query.shape[3]
-    scale = score.factor(width) if isinstance(score, ScaledDot) else width**-0.5
-    output = single_query(query, key, value, scale)
-    return None if output is None else output.transpose(1, 2)
-
-
-def _shows_every_key(mask: Mask, query: Tensor, key: Tensor) -> bool:
-    """Whether a mask hides nothing from a single query, as a causal mask in a decoding step."""
-    if type(key) is not Tensor or key.dim() != 4:
-        return False
-    B, h, L = query.shape[:3]
-    return check_mask(mask, (B, h), B, h, L, key.shape[2]) is None
-
-
-def _is_default(name: str, value: object) -> bool:
-    """Whether an argument changes nothing: its default, or a new object that computes the same."""
-    if value is DEFAULTS.get(name, _UNKNOWN) or (name == "dropout" and not value):
-        return True
-    return (
-        name == "choice"
-        and type(value) is Softmax
-        and type(value.temperature) is float
-        and value.temperature == 1.0
-        and value.sinks is None
-    )
-
-
-_UNKNOWN = object()  # the default of an argument that does not exist: no value equals it
-
-
-def _plain_options(options: AttendOptions) -> bool:
-    """Whether every argument has its default."""
-    for name, value in options.items():  # noqa: SIM110  (a generator would take a microsecond of every call)
-        if value is not DEFAULTS.get(name, _UNKNOWN) and (name != "dropout" or value):
-            return False
-    return True
 
 
 __all__ = ["Attended", "Plan", "attend", "explain", "observe"]

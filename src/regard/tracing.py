@@ -15,8 +15,11 @@ def transform(x: Tensor) -> str | None:
     >>> transform(torch.zeros(2, device="meta"))
     'a meta tensor'
     """
-    if torch.compiler.is_compiling():
-        return None
+    return None if torch.compiler.is_compiling() else eager_transform(x)
+
+
+def eager_transform(x: Tensor) -> str | None:
+    """`transform`, where it is known that no graph is being recorded."""
     if torch._C._are_functorch_transforms_active():
         return "a torch.func transform"
     if forward_ad._current_level >= 0:
@@ -46,4 +49,4 @@ def batched_gradient(x: Tensor | None) -> bool:
     return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
 
 
-__all__ = ["batched_gradient", "compiling", "outlives_trace", "readable", "transform"]
+__all__ = ["batched_gradient", "compiling", "eager_transform", "outlives_trace", "readable", "transform"]

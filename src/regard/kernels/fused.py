@@ -9,7 +9,6 @@ Axes: B batch, h heads, L queries, S keys, d width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -92,16 +91,14 @@ def sdpa(
 ) -> Tensor:
     """torch's scaled_dot_product_attention, whose gradient can here be differentiated again. A mask is torch's causal one."""
     output = functional.scaled_dot_product_attention(query, key, value, is_causal=mask is not None, scale=scale, enable_gqa=grouped)
-    return twice_differentiable(output) if output.requires_grad else output
+    return output if compiling() else twice_differentiable(output)
 
 
 def twice_differentiable(output: Tensor) -> Tensor:
-    """The output of torch's scaled_dot_product_attention, whose gradient can now be differentiated again."""
-    if not compiling() and (node := output.grad_fn) is not None:
-        # As output.register_hook, in a third of its time: that makes a dict and a handle for every tensor.
-        output._backward_hooks = _HOOKS
-        node._register_hook_dict(output)
-        output._backward_hooks = None  # the caller's own hooks get a dict of their own
+    """The output of torch's scaled_dot_product_attention, whose gradient, if it has one, can now be differentiated again."""
+    if (node := output.grad_fn) is not None:
+        # As output.register_hook, in a fraction of its time: that makes a dict and a handle for every tensor.
+        node._register_hook_dict(_HOOKED)
     return output
 
 
@@ -124,7 +121,8 @@ def _prepare_second_order(grad: Tensor) -> None:
             node.register_hook(partial(_second_order, request))
 
 
-_HOOKS: dict[int, Callable[[Tensor], Tensor | None]] = {0: _prepare_second_order}
+_HOOKED = torch.empty(0)  # holds the hooks that every output shares
+_HOOKED._backward_hooks = {0: _prepare_second_order}
 
 
 def _second_order(
@@ -135,25 +133,3 @@ def _second_order(
         return None
     grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
     return tuple(None if old is None else grad for old, grad in zip(grad_inputs, grads, strict=False))  # None: nobody asked for it
-
-
-def plain_work(query: Tensor, key: Tensor, value: Tensor) -> int:
-    """The multiplications of q·kᵀ for inputs that need no normalisation, else 0.
-
-    Such inputs are 4-D, with one dtype and device, equal heads and widths, and a last stride of 1.
-    """
-    try:
-        (B, h, L, d), sizes = query.shape, key.shape
-        S = sizes[2]
-        if (
-            sizes == value.shape
-            and sizes == (B, h, S, d)
-            and query.dtype == key.dtype == value.dtype
-            and query.is_floating_point()
-            and query.stride()[3] == key.stride()[3] == value.stride()[3] == 1
-            and ((query.is_cpu and key.is_cpu and value.is_cpu) or query.device == key.device == value.device)
-        ):
-            return B * h * L * S * d
-    except (AttributeError, IndexError, ValueError):  # not tensors, or not four axes: the general path raises the error
-        pass
-    return 0
