@@ -129,6 +129,13 @@ def run(code: str) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
+def test_a_package_is_there_without_its_own_import() -> None:
+    assert run("import regard; print(regard.sight.register.__name__, regard.models.NadarayaWatson.__name__)") == [
+        "register",
+        "NadarayaWatson",
+    ]
+
+
 def test_import_pulls_nothing_optional_nor_the_compiler() -> None:
     loaded = run("import sys, torch; before = set(sys.modules); from regard import *; print('\\n'.join(set(sys.modules) - before))")
     assert "regard.attention" in loaded

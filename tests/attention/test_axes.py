@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -47,19 +48,25 @@ def test_gradients_of_a_bias_of_three_axes() -> None:
         torch.testing.assert_close(*grads)
 
 
-def test_a_tensor_by_sequence_is_told_how_to_say_so() -> None:
+@pytest.mark.parametrize("function", [regard.attend, regard.observe, regard.explain])
+def test_a_tensor_by_sequence_is_told_how_to_say_so(function: Any) -> None:
     q, k, v = tensors((2, 3))
     visible = torch.rand(2, 5, 6) < 0.5
     with pytest.raises(
         ValueError, match=r"three axes are \(heads, queries, keys\); if its first axis is the batch of 2, pass m\[:, None\]"
     ):
-        regard.attend(q, k, v, mask=regard.dense(visible))
+        function(q, k, v, mask=regard.dense(visible))
     with pytest.raises(ValueError, match=r"if its first axis is the batch, pass bias\[:, None\]"):
-        regard.attend(q, k, v, bias=torch.randn(2, 5, 6))
+        function(q, k, v, bias=torch.randn(2, 5, 6))
     with pytest.raises(ValueError, match=r"does not broadcast from the right to inputs whose axes .* are \(4,\)"):
-        regard.attend(*tensors((4,)), mask=regard.dense(visible))
+        function(*tensors((4,)), mask=regard.dense(visible))
     with pytest.raises(ValueError, match=r"expected something that broadcasts from the right to .* = \(2, 3, 2, 5, 6\)"):
-        regard.attend(*tensors((2, 3, 2)), bias=torch.randn(2, 2, 5, 6))
+        function(*tensors((2, 3, 2)), bias=torch.randn(2, 2, 5, 6))
+
+
+def test_a_tensor_by_sequence_with_an_axis_for_the_heads() -> None:
+    q, k, v = tensors((2, 3))
+    visible = torch.rand(2, 5, 6) < 0.5
     got = regard.attend(q, k, v, mask=regard.dense(visible[:, None]) | regard.prefix(1), bias=torch.zeros(2, 1, 5, 6))
     visible[..., 0] = True
     torch.testing.assert_close(got, scaled_dot_product_attention(q, k, v, visible[:, None]))

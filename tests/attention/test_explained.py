@@ -36,6 +36,12 @@ def extended() -> Tensor:
     return torch.cat([Q, torch.randn(2, 3, 1, 4), torch.zeros(2, 3, 1, 4)], 2)
 
 
+def additive() -> dict[str, Any]:
+    mask, bias = regard.from_additive(torch.randn(3, 5, 5).masked_fill(~VISIBLE[0], -torch.inf))
+    assert bias is not None
+    return {"mask": mask, "bias": bias}
+
+
 # name: the call, its kernel, a part of the reason, and why faster kernels do not run it
 CASES: dict[str, tuple[Callable[[], Call], str, str, dict[str, str]]] = {
     "mask of three axes": (lambda: call(mask=regard.from_sdpa(VISIBLE[0])), "native", "float32 on CPU, spans mask", NO_DENSE_MASK),
@@ -48,6 +54,9 @@ CASES: dict[str, tuple[Callable[[], Call], str, str, dict[str, str]]] = {
     "mask (B, 1, L, 1)": (lambda: call(mask=regard.from_sdpa(VISIBLE[:, :1, :, :1])), "native", "spans mask", NO_DENSE_MASK),
     "inputs and mask of five axes": (
         lambda: call(Q[:, None].expand(2, 2, 3, 5, 4), mask=regard.from_sdpa(VISIBLE[:, None])), "native", "spans mask", NO_DENSE_MASK,
+    ),
+    "mask and bias of one additive mask of three axes": (
+        lambda: call(**additive()), "native", "float32 on CPU, spans mask", {"fused": "SDPA needs the bias as a dense tensor (600 bytes)"},
     ),
     "causal with a gradient": (lambda: call(Q.clone().requires_grad_(), mask=regard.causal()), "fused", "plain causal softmax", {}),
     "causal with a gradient, float64": (
@@ -132,14 +141,25 @@ def test_transforms_are_explained_from_within(name: str) -> None:
 def test_fake_tensors_and_duals_are_explained() -> None:
     with FakeTensorMode() as mode:
         x = mode.from_tensor(Q)
-        assert regard.explain(x, x, x).reason == "a fake tensor needs plain torch operations"
+        plan = regard.explain(x, x, x)
+    assert (plan.kernel, plan.reason) == ("rows", "a fake tensor needs plain torch operations")
     with forward_ad.dual_level():
         x = forward_ad.make_dual(Q, Q)
-        assert regard.explain(x, x, x).reason == "forward-mode differentiation needs plain torch operations"
+        plan = regard.explain(x, x, x)
+    assert (plan.kernel, plan.reason) == ("rows", "forward-mode differentiation needs plain torch operations")
+
+
+GRAPHS = {
+    torch.float32: ("native", "float32 on CPU, spans mask (compiled)"),
+    torch.bfloat16: ("native", "bfloat16 on CPU, spans mask (compiled)"),
+    torch.float16: ("native", "float16 on CPU, spans mask (compiled)"),
+    torch.float64: ("rows", "a graph of torch.compile needs plain torch operations"),
+}
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_graph_is_explained_while_it_is_recorded() -> None:
+@pytest.mark.parametrize("dtype", GRAPHS, ids=str)
+def test_a_graph_with_a_gradient_is_explained_while_it_is_recorded(dtype: torch.dtype) -> None:
     plans = []
 
     def f(x: Tensor) -> Tensor:
@@ -148,11 +168,29 @@ def test_a_graph_is_explained_while_it_is_recorded() -> None:
 
     torch._dynamo.reset()
     compiled = torch.compile(f, backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(Q), regard.attend(Q, Q, Q, mask=regard.causal()))
+    x, double = Q.to(dtype).requires_grad_(), Q.to(dtype).double().requires_grad_()
+    expected = regard.attend(double, double, double, mask=regard.causal(), kernel="reference")
+    grads = [torch.autograd.grad(out.sum(), y)[0].double() for out, y in ((compiled(x), x), (expected, double))]
+    torch.testing.assert_close(*grads, atol=0.1 if dtype.itemsize == 2 else 1e-5, rtol=1e-4)
     (plan,) = plans
-    assert (plan.kernel, plan.reason) == ("native", "float32 on CPU, spans mask (compiled)")
+    assert (plan.kernel, plan.reason) == GRAPHS[dtype]
     assert plan.rejected["fused"] == "a graph cannot check that no hidden NaN or inf reaches the output of SDPA"
     assert plan.rejected["streamed"] == "a loop over tiles does not fit into a graph"
+
+
+def test_weighted_kernel_regression_runs_on_the_kernel_explained() -> None:
+    from regard.models.kernel_regression import NadarayaWatson
+
+    x, y = torch.linspace(0, 5, 30).double()[:, None], torch.rand(30, 1).double()
+    weight = torch.linspace(0.5, 2, 30).double()
+    with ExitStack() as stack:
+        ran = kernels_that_run(stack)
+        NadarayaWatson("learn").fit(x.numpy(), y[:, 0].numpy(), sample_weight=weight.numpy())
+    width = torch.ones(1, dtype=torch.float64, requires_grad=True)  # each row is predicted from the others
+    plan = regard.explain(x, x, y, score=regard.Gaussian(width), mask=~regard.window(0, 0), bias=weight.log())
+    assert (plan.kernel, plan.reason) == ("streamed", TILES)
+    assert plan.rejected["native"] == "compiled for float32, bfloat16 and float16, not float64"
+    assert set(ran) == {"streamed"}
 
 
 def test_an_exported_program_is_explained_while_it_is_recorded() -> None:

@@ -140,17 +140,20 @@ def test_double_backward(name: str, mask: regard.Mask | None) -> None:
     same(*results, torch.float64)
 
 
+class Largest(TorchDispatchMode):
+    """The number of elements of the largest tensor that is made."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for x in torch.utils._pytree.tree_leaves(out):
+            self.numel = max(self.numel, x.numel() if isinstance(x, Tensor) else 0)
+        return out
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_double_backward_builds_no_square_tensor(dtype: torch.dtype) -> None:
-    class Largest(TorchDispatchMode):
-        numel = 0
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            out = func(*args, **(kwargs or {}))
-            for x in torch.utils._pytree.tree_leaves(out):
-                self.numel = max(self.numel, x.numel() if isinstance(x, Tensor) else 0)
-            return out
-
     N = 1200
     q = torch.randn(1, 1, N, 4, dtype=dtype, requires_grad=True)
     with Largest() as seen:
@@ -159,6 +162,18 @@ def test_double_backward_builds_no_square_tensor(dtype: torch.dtype) -> None:
         grad.square().sum().backward()
     assert q.grad is not None
     assert 0 < seen.numel < N * N / 4
+
+
+@pytest.mark.parametrize("choice", [lambda alpha: regard.Entmax(alpha), lambda alpha: regard.TopKSoftmax(3)], ids=["entmax", "top k"])
+def test_sparse_choices_and_their_gradients_build_no_square_tensor(choice: Callable[[Tensor], regard.Choice]) -> None:
+    N = 2200  # a tile has a million elements
+    q, alpha = torch.randn(1, 1, N, 4, requires_grad=True), torch.tensor(1.3, requires_grad=True)
+    with Largest() as seen:
+        regard.attend(q, q, q, choice=choice(alpha)).sin().sum().backward()
+    assert q.grad is not None
+    assert 0 < seen.numel < N * N / 4
+    small, large = (regard.explain(*[torch.randn(1, 1, n, 4, requires_grad=True)] * 3, choice=choice(alpha)).bytes for n in (2048, 4096))
+    assert large < 2.1 * small
 
 
 @pytest.mark.filterwarnings("ignore")
