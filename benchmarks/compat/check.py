@@ -24,12 +24,12 @@ def check(
     run: Callable[[nn.Module], Any],
     *,
     eager: Callable[[nn.Module], Any] | None = None,
-    precise: Callable[[nn.Module], Any] | None = None,
+    precise: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
     """Return what was caught of a model's attention, how far weights and outputs are from its own, and whether what-if acts on it.
 
     run: calls the model. eager: calls it so that it returns its attentions, for models that can. precise: calls it with inputs in double
-    precision; with it outputs are compared again where they differ, because some models enlarge rounding errors.
+    precision, and further arguments; with it what differs is compared again, because some models enlarge rounding errors.
     """
     model.eval()
     run, eager = seeded(run), None if eager is None else seeded(eager)
@@ -37,7 +37,8 @@ def check(
         warnings.simplefilter("ignore")
         with attention_modules(model) as ran:
             plain = run(model)
-        expected = [] if eager is None else list(eager_weights(model, eager))
+        returned = [] if eager is None else list(eager_weights(model, eager))
+        expected = [weights for weights in returned if not bool(weights.isnan().all())]
         with warnings.catch_warnings(record=True) as problems, watch(model, keep=True) as seen:
             warnings.simplefilter("always")
             watched = run(model)
@@ -53,6 +54,7 @@ def check(
             "own": all(same_bits(a, b) for a, b in zip(outputs(plain), same, strict=True)),
             "own seen": len(own),
             "expected": len(expected),
+            "eager is nan": len(returned) - len(expected),
             "weights": weights_difference(seen, expected, prompt_length(model)),
             "unmatched": sum(not any(True for s in seen for _ in parts_of(s, w, prompt_length(model))) for w in expected),
             "proof": all(s.proof.holds for s in seen),
@@ -66,21 +68,26 @@ def check(
                     run(other)
                 result["weights"], result["eager"] = weights_difference(in_eager, expected, prompt_length(model)), True
         result["what-if"] = what_if(model, run, outputs(plain)) if len(seen) else None
-        if precise is not None and max(result["output"], (result["what-if"] or {}).get("neutral", 0.0)) > EQUAL:
-            result |= in_double_precision(model, seeded(precise))
+        if precise is not None and max(result["output"], result["weights"] or 0.0, (result["what-if"] or {}).get("neutral", 0.0)) > EQUAL:
+            result["single"] = max(result["output"], result["weights"] or 0.0, (result["what-if"] or {}).get("neutral", 0.0))
+            result |= in_double_precision(model, precise, (result["weights"] or 0.0) > EQUAL)
     return result
 
 
-def in_double_precision(model: nn.Module, run: Callable[[nn.Module], Any]) -> dict[str, Any]:
-    """Return the differences of outputs in double precision; nothing if the model cannot run in it."""
-    precise = copy.deepcopy(model).double()
+def in_double_precision(model: nn.Module, precise_run: Callable[..., Any], weights_too: bool) -> dict[str, Any]:
+    """Return the differences of outputs, and of weights if asked, in double precision; nothing if the model cannot run in it."""
+    precise, run = copy.deepcopy(model).double(), seeded(precise_run)
     try:
         plain = outputs(run(precise))
     except RuntimeError:
         return {}
-    with watch(precise):
+    with watch(precise, keep=weights_too) as seen:
         watched = outputs(run(precise))
-    return {"output": largest_difference(plain, watched), "what-if": what_if(precise, run, plain), "double": True}
+    found: dict[str, Any] = {"output": largest_difference(plain, watched), "what-if": what_if(precise, run, plain), "double": True}
+    if weights_too:
+        expected = list(eager_weights(precise, seeded(lambda m: precise_run(m, output_attentions=True))))
+        found |= {"weights": weights_difference(seen, expected, prompt_length(model)), "eager": False}
+    return found
 
 
 def seeded(run: Callable[[nn.Module], Any]) -> Callable[[nn.Module], Any]:

@@ -14,7 +14,7 @@ import torch
 import torchvision_operators  # noqa: F401
 import transformers
 from inputs import fitted, inputs_of
-from overrides import CLASSES, INPUTS, LENGTHS, OVERRIDES
+from overrides import CLASSES, INPUTS, LENGTHS, OVERRIDES, PARTS
 from tiny import HEADS, fill_zeros, tiny_config
 from torch import nn
 from transformers import CONFIG_MAPPING
@@ -68,7 +68,8 @@ def build(name: str) -> tuple[nn.Module, dict[str, Any]]:
 def _model(name: str, key_heads: int) -> nn.Module:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        config = tiny_config(CONFIG_MAPPING[name], OVERRIDES.get(name), key_heads=key_heads)
+        config_class = getattr(transformers, PARTS[name]) if name in PARTS else CONFIG_MAPPING[name]
+        config = tiny_config(config_class, OVERRIDES.get(name), key_heads=key_heads)
         torch.manual_seed(0)
         kind = getattr(transformers, CLASSES[name]) if name in CLASSES else model_class(type(config))
         model: nn.Module = kind(config).eval()

@@ -56,7 +56,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="check models that have a result already")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no further process after this time")
     args = parser.parse_args()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COMPAT_RUN": began}
     start = time.monotonic()
     for library in args.library:
         if library != "written by hand" and importlib.util.find_spec(library) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -35,7 +36,9 @@ def check_one(library: str, name: str) -> dict[str, Any]:
             return {"status": "not built", "error": f"{type(error).__name__}: {str(error)[:300]}"}
         parameters = sum(p.numel() for p in model.parameters())
         doubled = {k: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for k, x in inputs.items()}
-        found = check(model, lambda m: m(**inputs), eager=lambda m: m(**inputs, output_attentions=True), precise=lambda m: m(**doubled))
+        found = check(
+            model, lambda m: m(**inputs), eager=lambda m: m(**inputs, output_attentions=True), precise=lambda m, **o: m(**doubled, **o)
+        )
         return {"status": "checked", "class": type(model).__name__, "parameters": parameters, **found}
     import libraries
 
@@ -59,7 +62,8 @@ def main() -> None:
             found = {"status": "failed", "error": f"{type(error).__name__}: {str(error)[:500]}", "trace": traceback.format_exc()[-3000:]}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        path.write_text(json.dumps({"name": name, **found, "seconds": round(time.process_time() - start, 2)}, indent=1))
+        seconds, run = round(time.process_time() - start, 2), os.environ.get("COMPAT_RUN", "")
+        path.write_text(json.dumps({"name": name, **found, "seconds": seconds, "run": run}, indent=1))
 
 
 if __name__ == "__main__":

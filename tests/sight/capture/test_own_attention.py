@@ -429,6 +429,25 @@ def test_gated_recurrent_attention_is_named_and_a_gate_is_not() -> None:
     assert [m.name for m in seen.missed] == ["0 (GatedDeltaNet)"]
 
 
+class HyperConnection(nn.Module):
+    """Mixes the streams of every token by weights of its own, as DeepSeek V4 does: a softmax, and no attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.factors = nn.Linear(12, 9), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        streams = self.factors(x).unsqueeze(-1) * x.unsqueeze(-2)  # (B, L, 3, 4)
+        mixed = self.project(streams.flatten(-2)).unflatten(-1, (3, 3)).softmax(-1)
+        return mixed @ streams
+
+
+def test_streams_of_a_token_are_no_pairs() -> None:
+    with watch(model := nn.Sequential(HyperConnection())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert (len(seen), seen.missed) == (0, ())
+
+
 class NoAttention(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor]:
         return (torch.zeros_like(x),)  # as MRA does without its kernel

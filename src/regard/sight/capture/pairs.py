@@ -1,7 +1,7 @@
 """Scores of every query with every key that are no matrix product: additive attention, distances, products summed by hand.
 
 A tensor made by an operation on two activations, each repeated along axes that only the other has, pairs queries and keys. It becomes
-scores when its last axis, the features of a pair, is summed or projected away.
+scores when its last axis, the features that both have, is summed or projected away.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def combine(name: str, args: tuple[Any, ...], result: Any) -> None:
     count = result.numel()
     if count <= first.numel() or count <= second.numel() or result.dim() < 3 or not result.is_floating_point():
         return
+    if not first.dim() or not second.dim() or first.shape[-1] != second.shape[-1]:
+        return  # a factor for each stream of a vector (hyper-connections): no features of both
     if is_activation(first) and is_activation(second):
         thread.trails = True
         setattr(result, _ATTRIBUTE, (first, second) if name in TIMES else ())

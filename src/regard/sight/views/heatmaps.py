@@ -63,14 +63,17 @@ def pool(weights: Tensor, R: int, C: int) -> Tensor:
 
 
 def exact_weights(seen: Seen, batch: int, heads: tuple[int, ...] | None = None) -> Tensor | None:
-    """Return the weights (h, L, S) of some heads: from a pooled reading of full size or kept queries and keys; None without either."""
+    """Return the weights (h, L, S) of some heads: from a pooled reading of full size or kept queries and keys; None without either.
+
+    Weights of recurrent attention, which may be negative, are drawn by their sizes.
+    """
     heads = seen.head_ids if heads is None else heads
     pooled = seen.readings.get("pooled")
     if pooled is not None and tuple(pooled.shape[-2:]) == (len(seen.query_pos), len(seen.key_pos)):
         return pooled[batch, [seen.head_ids.index(head) for head in heads]].detach()  # type: ignore[no-any-return]
     if seen.kept is None:
         return None
-    return torch.stack([seen.head(head).tile(batch=batch) for head in heads])
+    return torch.stack([seen.head(head).tile(batch=batch).abs() for head in heads])
 
 
 def map_cells(
@@ -102,7 +105,7 @@ def _from_tiles(seen: Seen, batch: int, head: int, L: int, S: int, R: int, C: in
         while stop < R and (-(-(stop + 1) * L // R) - first) * S <= _STRIP_WEIGHTS:
             stop += 1
         last = -(-stop * L // R)
-        weights = seen.head(head).tile(rows=slice(first, last), batch=batch)
+        weights = seen.head(head).tile(rows=slice(first, last), batch=batch).abs()
         map_row = torch.arange(first, last, device=weights.device) * R // L - row
         map_column = torch.arange(S, device=weights.device) * C // S
         by_column = weights.new_zeros(last - first, C).index_add_(-1, map_column, weights)
