@@ -31,6 +31,7 @@ PARTS = {
         "a woman in a red coat bought some bread and a bottle of milk, ",
         "nobody knew when the train would come, ",
         "the sun was going down behind the hills and the river was quiet, ",
+        "so we all went home, ",
     ],
     "zh": [
         "我爱中国。",
@@ -47,6 +48,7 @@ PARTS = {
         "eine Frau in einem roten Mantel kauft Brot und eine Flasche Milch, ",
         "niemand wusste, wann der Zug kommt, ",
         "und heute Abend essen wir mit unseren Freunden in der Stadt, ",
+        "weil es draußen zu kalt zum Kochen im Freien ist, ",
     ],
 }
 SHORT = {

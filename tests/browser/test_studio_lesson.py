@@ -132,6 +132,19 @@ def test_a_training_is_watched(visit: Visit, wait: Any, axe: Any) -> None:
     wait(page.locator("[data-got]")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     axe(page)
+    first = page.locator("[data-watch] b").first.inner_text()
+    page.locator('[data-v="fixed"]').click()
+    page.locator("[data-start]").click()
+    wait(page.locator("[data-watch] b").first).not_to_have_text(first)
+    wait(page.locator("[data-state]")).to_contain_text("finished", timeout=240_000)
+    wait(page.locator("[data-watch] [data-why]")).to_contain_text("Without attention everything passes through one vector")
+    wait(page.locator("[data-runs] tbody tr")).to_have_count(3)  # the head and both runs
+    assert "null" not in page.locator("#page").inner_text()
+    axe(page)
+    page.locator("[data-runs] button", has_text=first).click()  # back to the run with attention
+    wait(page.locator("[data-watch] b").first).to_have_text(first)
+    wait(page.locator("[data-watch] [data-why]")).to_have_count(0)
+    wait(page.locator("[data-got]")).to_be_visible()
     run = page.locator("[data-watch] b").first.inner_text()
     page.locator(".st-tab", has_text="Translate").click()  # what was shown there before does not stand in the way
     wait(page.locator("[data-result]").first).to_be_visible()

@@ -50,6 +50,7 @@ def test_every_page_begins_full(visit: Visit, wait: Any, axe: Any, name: str, la
     assert "undefined" not in text
     assert "[object" not in text
     assert "NaN" not in text
+    assert "null" not in text
     assert ("中" in tab or any("一" <= c <= "鿿" for c in text)) == (lang == "zh") or name in ("look", "steps", "learn")
     if (lang, scheme) in (("en", "light"), ("zh", "dark")):
         axe(page)
@@ -60,6 +61,8 @@ def test_a_phone_scrolls_one_way_only(visit: Visit, name: str) -> None:
     page = visit(f"#{name}", width=390, height=800)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".st-tab").count() == len(PAGES)
+    tab = page.locator(".st-tab[aria-current]").bounding_box()
+    assert 0 <= tab["x"] <= tab["x"] + tab["width"] <= 390  # the strip of tabs is scrolled to the page that is open
 
 
 def test_language_and_theme_are_remembered_and_the_work_is_kept(visit: Visit, wait: Any) -> None:
@@ -98,6 +101,11 @@ def test_keys(visit: Visit, wait: Any) -> None:
     wait(page.locator("dialog")).to_have_count(0)
     page.keyboard.press("t")
     wait(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.locator(".st-tab", has_text="Cost").focus()
+    page.keyboard.press("Enter")
+    wait(page.locator(".st-tab[aria-current]")).to_have_text("Cost")
+    wait(page.locator(".st-tab[aria-current]")).to_be_focused()  # where Tab goes on from
+    page.locator("#page").focus()
     page.keyboard.press("l")
     wait(page.locator("html")).to_have_attribute("lang", "zh-CN")
     page.keyboard.press("Tab")

@@ -157,3 +157,17 @@ def test_only_without_the_causal_mask_a_word_sees_those_after_it():
         with torch.no_grad():
             before, after = model(SOURCE, LENGTHS, TARGET)[:, :-1], model(SOURCE, LENGTHS, changed)[:, :-1]
         assert torch.equal(before, after) == causal
+
+
+def test_only_without_scaling_the_scores_are_plain_dot_products():
+    scaled, plain = small(), small(scaled=False)
+    plain.load_state_dict(scaled.state_dict())
+    with torch.no_grad():
+        assert not torch.allclose(scaled(SOURCE, LENGTHS, TARGET), plain(SOURCE, LENGTHS, TARGET))
+        width = scaled.config.d_model // scaled.config.heads
+        for block in scaled.encoder:  # queries √d times as long undo the division
+            block.attention.in_proj_weight[: scaled.config.d_model] *= width**0.5
+        for block in scaled.decoder:
+            for layer in (block.attention, block.cross):
+                layer.in_proj_weight[: scaled.config.d_model] *= width**0.5
+        assert torch.allclose(scaled(SOURCE, LENGTHS, TARGET), plain(SOURCE, LENGTHS, TARGET), atol=1e-5)

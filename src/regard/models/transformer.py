@@ -23,7 +23,7 @@ from regard.models.copying import Copying, attention_weights
 from regard.models.decoder_step import PlainBlock
 from regard.models.translator import Step
 from regard.readings import Rows
-from regard.scores import ScaledDot
+from regard.scores import Dot, ScaledDot
 
 __all__ = ["Transformer", "TransformerConfig", "TransformerMemory", "TransformerState"]
 
@@ -38,6 +38,7 @@ class TransformerConfig(BlockConfig):
     shared: whether source and target words have one embedding (the vocabularies must be the same).
     tied: whether the output projection shares the weights of the target embedding.
     causal: False leaves the decoder without a mask, so that in training it sees the words it has to predict (shows what the mask is for).
+    scaled: False leaves out the division of the scores by √d, so that softmax saturates early and learns little (shows what √d is for).
     copy: whether source words may be copied by a pointer, an attention head on the encoder's output (needs `shared`).
     align_layer: the decoder layer whose cross-attention is returned as the alignment, as a list index (−2: the last but one).
     others: as in :class:`BlockConfig`.
@@ -56,6 +57,7 @@ class TransformerConfig(BlockConfig):
     shared: bool = False
     tied: bool = True
     causal: bool = True
+    scaled: bool = True
     copy: bool = False
     align_layer: int = -2
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "relu"
@@ -159,6 +161,9 @@ class Transformer(nn.Module):
         self.target_positions = position_table(config, config.context)
         self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(Block(config, cross=True) for _ in range(config.decoder_layers))
+        if not config.scaled:
+            for layer in (part for block in (*self.encoder, *self.decoder) for part in (block.attention, block.cross) if part is not None):
+                layer.score = Dot()
         final = config.placement == "pre"
         self.encoder_norm = norm_layer(config) if final else nn.Identity()
         self.decoder_norm = norm_layer(config) if final else nn.Identity()

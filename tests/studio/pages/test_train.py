@@ -20,7 +20,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
-OPTIONS = {"model": "bahdanau", "score": "additive", "heads": 1, "positions": "sinusoidal", "mask": "causal", "steps": 20, "pairs": None}
+SWITCHES = {"model": "bahdanau", "score": "additive", "heads": 1, "positions": "sinusoidal", "mask": "causal", "scaled": True, "steps": 20}
+OPTIONS = {**SWITCHES, "pairs": None}
 
 
 def test_the_tasks_are_what_they_say() -> None:
@@ -132,6 +133,29 @@ def test_without_a_mask_the_loss_falls_and_no_answer_is_right(started: Any) -> N
     assert state["model"]["causal"] is False
     assert state["scores"][-1]["loss"] < 1 < state["scores"][0]["loss"]  # it reads the answer
     assert state["scores"][-1]["exact"] == 0  # and cannot write it
+
+
+def test_without_the_root_an_untrained_transformer_already_looks_at_one_word(studio: Any) -> None:
+    def largest(**switches: Any) -> float:
+        answer = studio.post("/api/train/untrained", json={"task": "reverse", "model": "transformer", **switches}).json()
+        rows = [row for sentence in answer["sentences"] for row in sentence["weights"]]
+        return sum(max(row) for row in rows) / len(rows)
+
+    assert largest(scaled=False) > 0.5 > 0.35 > largest()
+
+
+@pytest.mark.slow
+def test_what_each_switch_of_the_transformer_breaks(started: Any) -> None:
+    """The share of exact answers on held-out pairs, as the page shows it, in as many steps as the whole model needs."""
+
+    def exact(**switches: Any) -> float:
+        run = started("start", task="adjectives", model="transformer", steps=300, **switches)["run"]
+        state = wait_for(started, run, lambda state: state["finished"] and not state["running"])
+        return float(state["scores"][-1]["exact"])
+
+    assert exact() >= 90
+    for switches in ({"scaled": False}, {"positions": "none"}, {"mask": "none"}):
+        assert exact(**switches) <= 25, switches
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ function mount() {
 const loadOthers = () => names.filter((name) => !pages[name]).forEach(load);
 
 function drawHeader() {
+  const onTab = document.activeElement?.matches(".st-tab");
   const shell = inLanguage(shellTexts);
   const focusPage = (event) => {
     event.preventDefault();
@@ -121,6 +122,10 @@ function drawHeader() {
     h("nav", { class: "st-tabs", "aria-label": shell.pages }, names.map(tab)),
     h("span", { class: "st-tools" }, tools(shell)),
   );
+  const tabs = header.querySelector(".st-tabs");
+  const here = tabs.querySelector("[aria-current]");
+  tabs.scrollLeft += here.getBoundingClientRect().left - tabs.getBoundingClientRect().left - (tabs.clientWidth - here.clientWidth) / 2;
+  if (onTab) here.focus();
 }
 
 function tools(shell) {

@@ -74,6 +74,7 @@ function tryIt(studio) {
     h("h2", { text: texts.tryTitle }),
     row,
     told,
+    h("p", { class: "st-hint", text: texts.madeUp }),
     h("a", { href: "#steps", text: texts.trySteps }),
   );
 }

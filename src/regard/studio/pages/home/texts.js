@@ -16,6 +16,7 @@ export const EN = {
   tryTitle: "Try it: choose a word and see what it attends to",
   tryLabel: "A sentence; choose the query word",
   told: (word, weights) => `“${word}” attends to: ${weights}`,
+  madeUp: "The vectors of these five words were chosen by hand; the other pages show trained models.",
   trySteps: "How are these weights computed?",
   more: "Also here:",
   pages: {
@@ -51,6 +52,7 @@ export const ZH = {
   tryTitle: "试一试：选一个词，看它关注哪些词",
   tryLabel: "一个句子，请选择作为查询的词",
   told: (word, weights) => `“${word}”关注：${weights}`,
+  madeUp: "这五个词的向量是手工设定的；其他页面展示的是训练好的模型。",
   trySteps: "这些权重是怎样算出来的？",
   more: "还有：",
   pages: {

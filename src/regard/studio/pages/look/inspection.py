@@ -212,7 +212,7 @@ def _token_text(opened: Any, inputs: Any, token: int) -> str:
         else (*inputs[:2], ids)
     )
     shown = display_tokens(opened.tokens(token_inputs)[0][0])[0]
-    return f"·{shown.text}" if shown.mark == "_" and shown.text else shown.text or "␣"
+    return f"·{shown.text}" if shown.mark == "_" and shown.text else shown.label
 
 
 def _number(value: float) -> float | None:

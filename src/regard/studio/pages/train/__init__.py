@@ -24,6 +24,7 @@ class StartRequest(RequestBody):
     heads: Literal[1, 2, 4] = 1
     positions: Literal["sinusoidal", "none"] = "sinusoidal"
     mask: Literal["causal", "none"] = "causal"
+    scaled: bool = True
     steps: Annotated[int, Field(ge=20, le=20_000)] = 300
     pairs: Annotated[str, Field(max_length=1_500_000)] | None = None
 

@@ -7,7 +7,8 @@ import { get, post } from "../../static/server.js";
 import { card, choice, fileButton, foot, pageHead, problem, select, slider } from "../../static/widgets.js";
 import { weightTable } from "../learn/weight_table.js";
 import { previewRun } from "./preview.js";
-import { requestOf, SMALL } from "./request.js";
+import { outcome, runsTable } from "./outcome.js";
+import { requestOf, SMALL, stepsOf } from "./request.js";
 import { trainSmall } from "./small.js";
 
 const POLL = 900; // milliseconds between looks at a run
@@ -19,7 +20,8 @@ const DEFAULTS = {
   heads: 1,
   positions: "sinusoidal",
   mask: "causal",
-  steps: 300,
+  scaled: "on",
+  steps: null, // as many as the model takes
   baseline: "on",
   begin: "0.3",
 };
@@ -66,13 +68,13 @@ function drawControls(page) {
   const transformer = choices.model === "transformer";
   const readFile = async (file) => {
     if (file.size > LARGEST_FILE) return page.error.show({ code: "large", values: { most: LARGEST_FILE } });
-    Object.assign(choices, { task: "own", pairs: await file.text(), file: file.name, steps: Math.max(choices.steps, 1000) });
+    Object.assign(choices, { task: "own", pairs: await file.text(), file: file.name });
     drawControls(page);
     return page.memory.run ? undefined : previewRun(page);
   };
   const tasks = ["reverse", "adjectives", ...SMALL, ...(choices.pairs ? ["own"] : [])];
   const small = SMALL.includes(choices.task);
-  const steps = { low: 50, high: 5000, value: choices.steps, log: true, show: (v) => String(Math.round(v / 10) * 10) };
+  const steps = { low: 50, high: 5000, value: stepsOf(choices), log: true, show: (v) => String(Math.round(v / 10) * 10) };
   const plan = h("span", { class: "st-hint", "data-plan": "", text: small ? "" : planned(texts, choices) });
   controls.replaceChildren(
     h("div", { class: "st-bar" }, one("task", tasks, texts.task, texts.tasks), fileButton(texts.own, ".tsv,.txt,text/*", readFile)),
@@ -85,6 +87,7 @@ function drawControls(page) {
           one("model", ["bahdanau", "fixed", "transformer"], texts.model, texts.models),
           recurrent ? one("score", ["additive", "scaled-dot", "dot"], texts.score, texts.scores) : null,
           transformer ? one("heads", [1, 2, 4], texts.heads, { 1: "1", 2: "2", 4: "4" }) : null,
+          transformer ? one("scaled", ["on", "off"], texts.scaled, texts.scaledNames) : null,
           transformer ? one("positions", ["sinusoidal", "none"], texts.positions, texts.positionNames) : null,
           transformer ? one("mask", ["causal", "none"], texts.mask, texts.maskNames) : null,
           slider(texts.steps, steps, (value) => {
@@ -109,15 +112,24 @@ function drawControls(page) {
 }
 
 // What the button starts, in words.
-function planned(texts, { task, model, score, heads, positions, mask, steps }) {
-  const name = modelName(texts, { kind: model, score: model === "bahdanau" ? score : null, heads, positions, causal: mask === "causal" });
+function planned(texts, choices) {
+  const { task, model, score, heads, positions, mask, scaled } = choices;
+  const name = modelName(texts, {
+    kind: model,
+    score: model === "bahdanau" ? score : null,
+    heads,
+    positions,
+    causal: mask === "causal",
+    scaled: scaled === "on",
+  });
+  const steps = stepsOf(choices);
   return task === "own" ? texts.planOwn(name, steps) : texts.plan(name, steps);
 }
 
 // Which hint about breaking it fits the switches.
-function breaking({ task, model, mask }) {
-  if (SMALL.includes(task)) return task;
-  return model === "transformer" && mask === "none" ? "unmasked" : model;
+function breaking({ task, model, mask, positions, scaled }) {
+  if (SMALL.includes(task) || model !== "transformer") return SMALL.includes(task) ? task : model;
+  return mask === "none" || positions === "none" || scaled === "off" ? "broken" : model;
 }
 
 const smallControls = (texts, choices, one) =>
@@ -207,7 +219,7 @@ function drawWatch(page) {
   const { memory, texts, watch } = page;
   const { state } = memory;
   const focused = watch.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
-  watch.replaceChildren(
+  const parts = [
     h(
       "div",
       { class: "st-row" },
@@ -216,15 +228,23 @@ function drawWatch(page) {
       h("span", { class: "rv-num", role: "status", "data-state": "", text: status(texts, state) }),
       buttons(page),
     ),
+    outcome(texts, state),
     h("div", { class: "st-cards" }, lossCard(texts, state), attentionCard(page)),
-  );
+    runsTable(
+      page,
+      (one) => modelName(texts, one),
+      (run) => open(page, run),
+    ),
+  ];
+  watch.replaceChildren(...parts.filter(Boolean));
   if (focused) [...watch.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
 }
 
 // The model of the run that is shown, which need not be the one chosen above.
-function modelName(texts, { kind, score, heads, positions, causal }) {
+function modelName(texts, { kind, score, heads, positions, causal, scaled }) {
   if (kind !== "transformer") return [texts.models[kind] || kind, texts.scores[score]].filter(Boolean).join(" · ");
   const broken = [
+    scaled === false ? `${texts.scaled}: ${texts.scaledNames.off}` : null,
     positions === "none" ? `${texts.positions}: ${texts.positionNames.none}` : null,
     causal === false ? `${texts.mask}: ${texts.maskNames.none}` : null,
   ];
@@ -233,7 +253,7 @@ function modelName(texts, { kind, score, heads, positions, causal }) {
 
 function status(texts, { running, finished, step, total, mine }) {
   if (finished) return texts.finished(step);
-  if (running) return texts.running(step, total);
+  if (running) return total ? texts.running(step, total) : texts.starting;
   return mine ? texts.paused(step, total) : texts.watching(step, total);
 }
 
@@ -254,7 +274,7 @@ function buttons(page) {
   const asked = { models: memory.run, ...(text ? { text } : {}) };
   const links = finished || memory.state.checkpoints.length ? [link("translate", texts.openTranslate, asked)] : [];
   return [
-    running ? button(texts.pause, act("stop"), { "data-pause": "" }) : null,
+    running && !finished ? button(texts.pause, act("stop"), { "data-pause": "" }) : null,
     !running && !finished && mine ? button(texts.resume, act("resume"), { "data-resume": "" }) : null,
     running ? null : links,
   ];

@@ -137,7 +137,7 @@ def _model(options: dict[str, Any], size: int) -> str:
     if options["model"] == "transformer":
         table: dict[str, Any] = {
             "kind": "transformer", "d_model": size, "heads": options["heads"], "encoder_layers": 1, "decoder_layers": 1,
-            "positions": options["positions"], "causal": options["mask"] == "causal", "dropout": 0.0,
+            "positions": options["positions"], "causal": options["mask"] == "causal", "scaled": options["scaled"], "dropout": 0.0,
         }  # fmt: skip
     else:
         table = {"kind": options["model"], "embedding": size // 2, "state": size, "dropout": 0.0}

@@ -8,7 +8,7 @@ export const EN = {
     "attention grow out of noise; then break it, and see what it needs.",
   begin:
     "Choose a task and start: the attention below then changes step by step. " +
-    "The run is kept in the folder runs, as `regard train` writes it.",
+    "The run is kept in the folder runs, as the command “regard train” writes it.",
   beginSmall: "Choose a task and start: every step of it is then played here. It takes a second and leaves no run.",
   untrained: "Before the first step: the attention of the untrained model",
   untrainedAbout: "Rows are the words to write, columns the words read. Nothing has been learned yet: no row finds the word it needs.",
@@ -39,17 +39,16 @@ export const EN = {
   heads: "Heads",
   positions: "Positions",
   positionNames: { sinusoidal: "on", none: "off" },
+  scaled: "÷ √d",
+  scaledNames: { on: "on", off: "off" },
   mask: "Mask",
   maskNames: { causal: "causal", none: "none" },
   steps: "Steps",
   tryBreaking: {
-    bahdanau: "Break it: turn attention off, or leave out the division by √d.",
-    fixed: "Attention is off: the whole source must pass through one vector. Compare the share of exact answers on longer sequences.",
-    transformer:
-      "Break it: turn the positions off, and the model cannot tell where a word stands. Or take the mask away, and see why it is there.",
-    unmasked:
-      "No mask: in training every position sees the word it has to predict, and the loss falls. " +
-      "When the model writes, that word is not there yet: no answer comes out right.",
+    bahdanau: "Train it once as it is. Then break it: turn attention off.",
+    fixed: "Attention is off: the whole source must pass through one vector. What will happen to the share of exact answers?",
+    transformer: "Train it once as it is. Then break it: leave out the division by √d, turn the positions off, or take the mask away.",
+    broken: "What will happen? Predict it, then start: the reason is told when the run is finished.",
     where: "Make it harder: take the baseline away. Only wrong guesses then give a gradient, and it learns more slowly.",
     kernel: "Break it: begin with w = 30. Then only the nearest point counts, and descent stays there instead of finding the better w.",
   },
@@ -68,6 +67,23 @@ export const EN = {
       told: (value, w) => `w = ${w}, leave-one-out error ${value}`,
     },
   },
+  why: {
+    learned: "It has learned the task. Compare the attention of the last step with that of the first.",
+    fixed: "Without attention everything passes through one vector: short sequences still come out right, long ones do not.",
+    unscaled: (root) =>
+      `Without the division by √d the scores are ${root} times as large: softmax puts most of the weight on one word before anything is ` +
+      "learned. Its gradient is small there, and in as many steps the loss falls less.",
+    positions: "Without positions the model knows which words there are but not where they stand: it writes them in the wrong order.",
+    mask:
+      "Without a mask every position sees, in training, the word it has to predict: the training loss falls towards zero. " +
+      "When the model writes, that word is not there yet, and no answer comes out right.",
+    dot:
+      "Leaving out √d does no harm here: the states of this recurrent network lie between −1 and 1 and begin small, and so do the scores. " +
+      "The Transformer, whose queries and keys are larger, shows what √d is for.",
+  },
+  exactShare: (exact) => `${exact} % exact answers.`,
+  runs: "Runs so far",
+  runsColumns: ["run", "model", "trained to", "exact answers"],
   start: "Start training",
   plan: (name, steps) => `${name}: ${steps} steps on 2,960 pairs; 40 more are held out.`,
   planOwn: (name, steps) => `${name}: ${steps} steps on your pairs; a part of them is held out.`,
@@ -75,6 +91,7 @@ export const EN = {
   pause: "Pause",
   resume: "Resume",
   openTranslate: "Open this model on the page Translate",
+  starting: "starting: torch is being loaded …",
   running: (step, total) => `training: step ${step} of ${total}`,
   paused: (step, total) => `paused at step ${step} of ${total}`,
   watching: (step, total) => `step ${step}${total ? ` of ${total}` : ""}, trained in a terminal`,
@@ -112,7 +129,7 @@ export const ZH = {
   title: "观察注意力的学习过程",
   lead:
     "一个小模型在本机用大约半分钟学会一个小任务。看损失下降，" + "看注意力从随机噪声中逐渐形成；然后去掉某个部件，看看它为什么必不可少。",
-  begin: "选择一个任务并开始：下面的注意力会一步步变化。这次训练保存在 runs 文件夹中，与 `regard train` 写出的完全一样。",
+  begin: "选择一个任务并开始：下面的注意力会一步步变化。这次训练保存在 runs 文件夹中，与命令 regard train 写出的完全一样。",
   beginSmall: "选择一个任务并开始：训练的每一步都会在这里播放。只需一秒，不留下训练文件。",
   untrained: "第一步之前：未经训练的模型的注意力",
   untrainedAbout: "行是要写出的词，列是读入的词。模型还什么都没有学到：没有一行关注到它需要的词。",
@@ -139,14 +156,16 @@ export const ZH = {
   heads: "头数",
   positions: "位置编码",
   positionNames: { sinusoidal: "有", none: "无" },
+  scaled: "÷ √d",
+  scaledNames: { on: "有", off: "无" },
   mask: "掩码",
   maskNames: { causal: "因果掩码", none: "无" },
   steps: "步数",
   tryBreaking: {
-    bahdanau: "试着破坏它：关闭注意力，或者不除以 √d。",
-    fixed: "注意力已关闭：整个源句都要通过一个向量。请比较较长序列上完全答对的比例。",
-    transformer: "试着破坏它：去掉位置编码，模型就不知道一个词在哪里。或者去掉掩码，看看它为什么必不可少。",
-    unmasked: "没有掩码：训练时每个位置都看得见自己要预测的词，损失照样下降；" + "而模型自己写的时候，那个词还不存在，一个答案也写不对。",
+    bahdanau: "先照原样训练一次，然后破坏它：关闭注意力。",
+    fixed: "注意力已关闭：整个源句都要通过一个向量。完全答对的比例会怎样？",
+    transformer: "先照原样训练一次，然后破坏它：不除以 √d，去掉位置编码，或者去掉掩码。",
+    broken: "会发生什么？先猜一猜，再开始：训练结束后会说明原因。",
     where: "让它更难：去掉基线。这样只有猜错时才有梯度，学得更慢。",
     kernel: "试着破坏它：从 w = 30 开始。这时只有最近的点起作用，梯度下降停在那里，找不到更好的 w。",
   },
@@ -157,6 +176,21 @@ export const ZH = {
     where: { value: "打开正确盒子的比例", matrix: "每个请求（行）打开各个盒子（列）的概率", told: (value) => `打开正确：${value}` },
     kernel: { value: "留一误差", matrix: "权重：查询为行，数据点为列", told: (value, w) => `w = ${w}，留一误差 ${value}` },
   },
+  why: {
+    learned: "它学会了这个任务。请比较最后一步和第一步的注意力。",
+    fixed: "没有注意力，一切都要通过一个向量：短序列还能答对，长的就不行了。",
+    unscaled: (root) =>
+      `不除以 √d，打分是原来的 ${root} 倍：还什么都没学到，softmax 就把大部分权重放在一个词上；` +
+      "那里的梯度很小，同样的步数，损失下降得更少。",
+    positions: "没有位置编码，模型知道有哪些词，却不知道它们在哪里：写出的词顺序是错的。",
+    mask: "没有掩码，训练时每个位置都看得见自己要预测的词，训练损失趋近于零；" + "而模型自己写的时候，那个词还不存在，一个答案也写不对。",
+    dot:
+      "在这里不除以 √d 并无害处：这个循环网络的状态在 −1 与 1 之间，开始时很小，打分也就很小。" +
+      "Transformer 的查询和键更大，能看出 √d 的用处。",
+  },
+  exactShare: (exact) => `${exact} % 完全答对。`,
+  runs: "已完成的训练",
+  runsColumns: ["训练", "模型", "训练到", "完全答对"],
   start: "开始训练",
   plan: (name, steps) => `${name}：用 2,960 对训练 ${steps} 步，另有 40 对留作验证。`,
   planOwn: (name, steps) => `${name}：用你的句对训练 ${steps} 步，其中一部分留作验证。`,
@@ -164,6 +198,7 @@ export const ZH = {
   pause: "暂停",
   resume: "继续",
   openTranslate: "在“翻译”页打开这个模型",
+  starting: "正在启动：加载 torch ……",
   running: (step, total) => `训练中：第 ${step} 步，共 ${total} 步`,
   paused: (step, total) => `已暂停在第 ${step} 步，共 ${total} 步`,
   watching: (step, total) => `第 ${step} 步${total ? `，共 ${total} 步` : ""}，在终端中训练`,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CANDIDATES = 12  # for the next token
 READ_BY_LAYER = 5  # predictions after every layer and prefix
 MAX_TOKENS = 256
+ROUNDING = 1e-5  # of float32, as a share of the sizes of a logit's parts
 LENS_WORK = 4e10  # multiplications the predictions after every layer may take; a large model gets fewer prefixes
 PROMPTS = {"english": "I don't know what", "shakespeare": "ROMEO:\nBut, soft! what light"}
 Id = Annotated[int, Field(ge=0, le=10**7)]
@@ -104,7 +105,7 @@ def why(
     total, logit = sum(part.value for part in parts), float(path.logits[place, token])
     return {
         "token": _tokens(opened, [token])[0], "position": place, "logit": _number(logit, 7), "sum": _number(total, 7),
-        "error": _number(abs(total - logit), 2), "parts": [[p.kind, p.layer, p.head, _number(p.value)] for p in parts],
+        "error": _number(abs(total - logit), 2), "holds": abs(total - logit) <= ROUNDING * (1 + sum(abs(p.value) for p in parts)), "parts": [[p.kind, p.layer, p.head, _number(p.value)] for p in parts],
     }  # fmt: skip
 
 
@@ -149,7 +150,7 @@ def _tokens(opened: Any, ids: list[int]) -> list[str]:
     """Tokens as readable text; the space before a word is written as "·", a space alone as "␣"."""
     from ....sight.views.token_display import display_tokens
 
-    return [f"·{one.text}" if one.mark == "_" and one.text else one.text or "␣" for one in display_tokens(opened.token_texts(ids))]
+    return [f"·{one.text}" if one.mark == "_" and one.text else one.label for one in display_tokens(opened.token_texts(ids))]
 
 
 def _added(path: ResidualPath) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _lens(opened: Any, path: ResidualPath) -> dict[str, Any]:
     values, ids = path.predictions(READ_BY_LAYER, range(first, len(path.ids)))
     names = dict(zip(ids.unique().tolist(), _tokens_one_by_one(opened, ids.unique().tolist()), strict=True))
     rows = [
-        [[[names[i], _number(p, 4)] for p, i in zip(pv, iv, strict=True)] for pv, iv in zip(values_of, ids_of, strict=True)]
+        [[[names[i], _number(p, 6)] for p, i in zip(pv, iv, strict=True)] for pv, iv in zip(values_of, ids_of, strict=True)]
         for values_of, ids_of in zip(values.tolist(), ids.tolist(), strict=True)
     ]
     return {"first": first, "rows": rows}

@@ -1,7 +1,7 @@
 // Write: a prompt's way through the layers to the next token; writing on, token by token; why a token is likely, head by head.
 
 import { h } from "../../../web/dom.js";
-import { count, number } from "../../../web/numbers.js";
+import { count, decimals, number } from "../../../web/numbers.js";
 import { get, job } from "../../static/server.js";
 import { card, foot, meterRow, pageHead, problem, progress, select, slider } from "../../static/widgets.js";
 import { streamCard } from "./stream.js";
@@ -246,7 +246,7 @@ function textElements(texts, { tokens, written, whole, read, ended }) {
 
 function nextCard(texts, { next }, explain) {
   const row = (one) => {
-    const [name, bar, value] = meterRow(one.token, one.drawn, one.drawn ? number(one.drawn, 3) : texts.leftOut);
+    const [name, bar, value] = meterRow(one.token, one.drawn, one.drawn ? decimals(one.drawn, 3) : texts.leftOut);
     const why = h("button", {
       type: "button",
       class: "st-chip",

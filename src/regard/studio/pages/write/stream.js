@@ -2,7 +2,7 @@
 
 import { h } from "../../../web/dom.js";
 import { weightStyle } from "../../../web/colours.js";
-import { number } from "../../../web/numbers.js";
+import { decimals, number } from "../../../web/numbers.js";
 import { card, meterRow } from "../../static/widgets.js";
 
 const STEPS = { ArrowDown: [-1, 0], ArrowUp: [1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }; // the last layer stands on top
@@ -72,7 +72,7 @@ function move(event, cells, l, c) {
 // The five predictions of a cell, and the lengths of what its block added to the stream.
 function cellDetail(texts, { lens, tokens, added }, layer, column) {
   const place = lens.first + column;
-  const predictions = lens.rows[layer][column].map(([token, p]) => meterRow(token, p, number(p, 3)));
+  const predictions = lens.rows[layer][column].map(([token, p]) => meterRow(token, p, decimals(p, 3)));
   const length = (name, value) => [h("dt", { text: name }), h("dd", { class: "rv-num", text: number(value, 2) })];
   const lengths = [length(texts.lengths.stream, added.stream[layer][place])];
   if (layer) {

@@ -23,6 +23,7 @@ export function whyCard(studio, { choices, changed, error }) {
       const key = JSON.stringify(asked);
       const { why } = studio.memory; // drawn at once when the page is drawn anew
       if (why && why.key === key) return drawParts(why.split);
+      if (!output.children.length) output.append(h("p", { class: "st-hint", role: "status", text: studio.shellTexts.working }));
       const split = await post("/api/write/why", asked);
       studio.memory.why = { key, split };
       if (token === candidate) drawParts(split);
@@ -70,7 +71,7 @@ export function whyCard(studio, { choices, changed, error }) {
 }
 
 // The parts by size, the smallest summed, and the proof that they add up to the logit. partRow(part, largest): the row of one.
-function partsElements(texts, { parts, logit, sum, error: difference, token: name }, partRow) {
+function partsElements(texts, { parts, logit, sum, error: difference, holds, token: name }, partRow) {
   const ordered = [...parts].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
   const rest = ordered.slice(LISTED);
   const largest = Math.max(1e-9, ...parts.map((part) => Math.abs(part[3])));
@@ -89,7 +90,12 @@ function partsElements(texts, { parts, logit, sum, error: difference, token: nam
       h("b", { class: "rv-num", text: number(sum, 4) }),
       h("span", { text: `; ${texts.logit} ` }),
       h("b", { class: "rv-num", text: number(logit, 4) }),
-      h("span", { class: "st-right", text: `  ✓ ${texts.equal} ${number(difference)}` }),
+      h(
+        "span",
+        holds
+          ? { class: "st-right", text: `  ✓ ${texts.equal} ${number(difference)}` }
+          : { class: "st-wrong", text: `  ✗ ${texts.unequal} ${number(difference)}` },
+      ),
     ),
   ];
 }

@@ -126,6 +126,7 @@ class TransformerModel:
     context: int = 512
     tied: bool = True
     causal: bool = True
+    scaled: bool = True
     copy: bool = False
 
     def build(self, source: int, target: int, *, shared: bool) -> nn.Module:
