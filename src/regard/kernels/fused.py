@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_grad_enabled
 from torch.nn import functional
 
 from ..choices import Softmax
@@ -111,7 +111,7 @@ def _prepare_second_order(grad: Tensor) -> None:
 
     A hook after it could do that alone, but would take four times as long in the backward passes that need nothing.
     """
-    if torch.is_grad_enabled():
+    if is_grad_enabled():
         node: Any = torch._C._current_autograd_node()
         if node.name() == _FLASH and _REPLACED not in node.metadata:
             node.metadata[_REPLACED] = True
@@ -129,7 +129,7 @@ def _second_order(
     request: Request, grad_inputs: tuple[Tensor | None, ...], grad_outputs: tuple[Tensor | None, ...]
 ) -> tuple[Tensor | None, ...] | None:
     """Hook after SDPA's backward: its gradients, made anew so that they can be differentiated."""
-    if not torch.is_grad_enabled():
+    if not is_grad_enabled():
         return None
     grads = differentiable_gradients(request, request.inputs(), grad_outputs[0], None)
     return tuple(None if old is None else grad for old, grad in zip(grad_inputs, grads, strict=False))  # None: nobody asked for it

@@ -14,7 +14,7 @@ from torch.nn import functional
 from ..choices import Softmax
 from ..masks import Mask
 from ..scores import ScaledDot
-from ..tracing import compiling, eager_transform
+from ..tracing import eager_transform
 from .fused import twice_differentiable
 from .native import single_query
 from .request import DEFAULTS, AttendOptions, check_mask
@@ -54,11 +54,11 @@ def shortcut(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions) 
             return None
     except (AttributeError, IndexError, ValueError):  # not tensors, or not four axes: the general path raises the error
         return None
-    recording = compiling()
-    if not recording and eager_transform(query) is not None:
+    if torch.compiler.is_compiling():
+        return functional.scaled_dot_product_attention(query, key, value)
+    if eager_transform(query) is not None:
         return None
-    output = functional.scaled_dot_product_attention(query, key, value)
-    return output if recording else twice_differentiable(output)
+    return twice_differentiable(functional.scaled_dot_product_attention(query, key, value))
 
 
 _DTYPES = frozenset((torch.float32, torch.bfloat16, torch.float16, torch.float64))
