@@ -16,7 +16,7 @@ from regard.sight import change, watch
 
 ATTENTION = re.compile(r"(attention|attn|deltanet|retention)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
 EQUAL = 1e-5
-NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate(?!d)|external|largekernel", re.IGNORECASE)
+NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate(?!d)|mixergated|external|largekernel", re.IGNORECASE)
 
 
 def check(
@@ -48,7 +48,7 @@ def check(
             "layers": seen.layers,
             "seen": len(seen),
             "modules": len(ran),
-            "unseen": [name for name in ran if not any(is_inside(s.name, name) for s in seen)],
+            "unseen": [name for name in ran if not any(is_inside(s.name, name) or is_part(model, name, s.name) for s in seen)],
             "missed": [[m.name, m.advice] for m in seen.missed],
             "output": largest_difference(outputs(plain), outputs(watched)),
             "own": all(same_bits(a, b) for a, b in zip(outputs(plain), same, strict=True)),
@@ -67,6 +67,8 @@ def check(
                 with watch(other, keep=True) as in_eager:
                     run(other)
                 result["weights"], result["eager"] = weights_difference(in_eager, expected, prompt_length(model)), True
+        if eager is not None:
+            result["in eager mode"] = watched_in_eager_mode(model, run)
         result["what-if"] = what_if(model, run, outputs(plain)) if len(seen) else None
         if precise is not None and max(result["output"], result["weights"] or 0.0, (result["what-if"] or {}).get("neutral", 0.0)) > EQUAL:
             result["single"] = max(result["output"], result["weights"] or 0.0, (result["what-if"] or {}).get("neutral", 0.0))
@@ -104,6 +106,11 @@ def is_inside(name: str, module: str) -> bool:
     return name == module or name.startswith(module + ".") or not module
 
 
+def is_part(model: nn.Module, name: str, seen: str) -> bool:
+    """Return whether a module is inside one that is named attention and was caught itself."""
+    return bool(seen) and name.startswith(seen + ".") and bool(ATTENTION.search(type(model.get_submodule(seen)).__name__))
+
+
 @contextmanager
 def attention_modules(model: nn.Module) -> Iterator[list[str]]:
     """Collect the names of the innermost modules that are named attention and do something inside the block."""
@@ -136,6 +143,19 @@ def in_eager_mode(model: nn.Module) -> nn.Module:
         other = type(other)._from_config(other.config, attn_implementation="eager").eval()
         other.load_state_dict(model.state_dict())
     return other
+
+
+def watched_in_eager_mode(model: nn.Module, run: Callable[[nn.Module], Any]) -> float | None:
+    """Return how far watching moves the output of a model with eager attention; None if it has none or does not run with it."""
+    try:
+        other = in_eager_mode(model)
+        plain = outputs(run(other))
+    except Exception:
+        return None
+    if any(bool(x.isnan().all()) for x in plain):  # it does not work unwatched
+        return None
+    with watch(other):
+        return largest_difference(plain, outputs(run(other)))
 
 
 def eager_weights(model: nn.Module, run: Callable[[nn.Module], Any]) -> Iterator[Tensor]:
@@ -239,11 +259,16 @@ def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
 def what_if(model: nn.Module, run: Callable[[nn.Module], Any], plain: list[Tensor]) -> dict[str, Any]:
     """Mute every head of the first layer: the output must change; a temperature of 1 everywhere must leave it as it is.
 
-    Weights made without a softmax have no temperature: there it is a window wider than the text.
+    Where the first layer only chooses (that of BLT cuts the text into patches), all layers are muted. Weights made without a softmax
+    have no temperature: there it is a window wider than the text.
     """
     with change(model) as c:
         c.layer(0).mute()
         muted = largest_difference(plain, outputs(run(model)))
+        if not muted:
+            for layer in range(1, len(c._layers)):
+                c.layer(layer).mute()
+            muted = largest_difference(plain, outputs(run(model)))
         c.clear()
         with c.paused():
             run(model)

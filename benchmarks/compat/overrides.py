@@ -18,9 +18,10 @@ _MUSIC = {
 _STAGES = ["stage1", "stage2", "stage3", "stage4"]
 _VIT = {
     "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "image_size": 32, "patch_size": 8, "out_features": _STAGES,
-    "reshape_hidden_states": False,
+    "reshape_hidden_states": False, "initializer_range": 0.2,
 }  # fmt: skip
-_DEPTH = {"neck_hidden_sizes": [8, 8, 16, 16], "fusion_hidden_size": 16, "head_hidden_size": 8, "reassemble_hidden_size": 32}
+_DEPTH = {"neck_hidden_sizes": [8, 8, 16, 16], "fusion_hidden_size": 16, "head_hidden_size": 8, "reassemble_hidden_size": 32,
+    "depth_estimation_type": "metric", "max_depth": 10}  # fmt: skip
 OVERRIDES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("swin", "swinv2", "donut-swin", "maskformer-swin"), _SWIN),
     "mobilevit": {"initializer_range": 0.2},
@@ -144,14 +145,17 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "sam3_lite_text": {"vision_config.fpn_hidden_size": 32},
     "sam3_tracker": {"vision_config.fpn_hidden_size": 32, "vision_config.backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
     "emu3": {"vocabulary_map": {"<image>": 4}, "vq_config.base_channels": 32},
-    "chmv2": {"backbone_config": {"model_type": "dinov3_vit", "intermediate_size": 40, **_VIT, "return_class_token": True,
+    "chmv2": {"initializer_range": 0.2,
+        "backbone_config": {"model_type": "dinov3_vit", "intermediate_size": 40, **_VIT, "return_class_token": True,
         "reshape_hidden_states": True}, "patch_size": 8,
         "post_process_channels": [8, 8, 16, 16], "fusion_hidden_size": 16, "head_hidden_size": 8, "number_output_channels": 8},
-    "depth_anything": {"backbone_config": {"model_type": "dinov2", **_VIT}, "patch_size": 8, **_DEPTH},
-    "prompt_depth_anything": {"backbone_config": {"model_type": "dinov2", **_VIT}, "patch_size": 8, **_DEPTH},
+    "depth_anything": {"initializer_range": 0.1, "backbone_config": {"model_type": "dinov2", **_VIT}, "patch_size": 8, **_DEPTH},
+    "prompt_depth_anything": {"initializer_range": 0.2, "backbone_config": {"model_type": "dinov2", **_VIT}, "patch_size": 8, **_DEPTH},
     "tipsv2_dpt": {"backbone_config": {"model_type": "tipsv2_vision_model", **_VIT}, "neck_hidden_sizes": [8, 8, 16, 16],
         "fusion_hidden_size": 16, "num_depth_bins": 16},
-    "zoedepth": {"backbone_config": {"model_type": "beit", "intermediate_size": 40, **_VIT}, "neck_hidden_sizes": [8, 8, 16, 16],
+    "zoedepth": {"initializer_range": 0.1,
+        "backbone_config": {"model_type": "beit", "intermediate_size": 40, "layer_scale_init_value": 1.0, **_VIT},
+        "neck_hidden_sizes": [8, 8, 16, 16],
         "fusion_hidden_size": 16, "bottleneck_features": 16, "bin_embedding_dim": 8, "num_relative_features": 8},
     "depth_pro": {"patch_size": 16, "fusion_hidden_size": 16, "intermediate_hook_ids": [1, 0], "intermediate_feature_dims": [8, 8],
         "scaled_images_feature_dims": [8, 8, 8], "use_fov_model": False, "image_model_config.image_size": 16,
@@ -206,7 +210,8 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "tvp": {"max_img_size": 64, "visual_prompt_size": 8, "num_frames": 2},
     "vitmatte": {"fusion_hidden_sizes": [16, 8, 8, 8], "convstream_hidden_sizes": [8, 8, 8], "backbone_config": {
         "model_type": "vitdet", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 64,
-        "pretrain_image_size": 64, "patch_size": 16, "num_channels": 4, "out_features": ["stage2"]}},
+        "pretrain_image_size": 64, "patch_size": 16, "num_channels": 4, "out_features": ["stage2"],
+        "initializer_range": 0.2}, "initializer_range": 0.1},
     "oneformer": {"conv_dim": 32, "mask_dim": 32, "hidden_dim": 32, "encoder_feedforward_dim": 16, "dim_feedforward": 32,
         "text_encoder_width": 32, "text_encoder_num_layers": 1, "encoder_layers": 1, "num_attention_heads": 4},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse"], "text_config.n_routed_experts": 4,

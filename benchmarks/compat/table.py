@@ -43,8 +43,10 @@ where it was, so that rows may be of several runs (said above a table); `make co
 - **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
   unless noted: torch's fused path of nn.MultiheadAttention is off inside a block. *double* marks a model that enlarges rounding errors
   (in float32 its weights or outputs differ by more than 1e-5; the number follows), compared in double precision.
-- **what-if**: muting the first layer changes the output, and a temperature of 1 in every layer (without a softmax, a window wider than
-  the text) leaves it as it is.
+- **what-if**: muting the first layer (or all, where the first only chooses what others see) changes the output, and a temperature of 1
+  in every layer (without a softmax, a window wider than the text) leaves it as it is.
+
+Models of transformers are also watched with eager attention, where their output must stay the same too.
 
 A model that is *named* has layers that give no weights, which `seen.missed` lists with what to do; all its other layers are caught.
 Layers that mix tokens without being attention (Mamba, convolutions, Fourier transforms) are not counted.
@@ -147,12 +149,14 @@ def is_caught(r: dict[str, Any]) -> bool:
 
 
 def acts(what_if: dict[str, float]) -> bool:
-    return what_if["muted"] > 0 and what_if["neutral"] <= LARGEST
+    """Return whether muting changes the output, by more than rounding, and a neutral change by no more than that."""
+    return what_if["muted"] > 4 * what_if["neutral"] and what_if["neutral"] <= LARGEST
 
 
 def is_exact(r: dict[str, Any]) -> bool:
     """Return whether weights and outputs are the model's own, every proof holds, and what-if acts."""
     same = r["own"] and r["proof"] and r["output"] <= LARGEST and (r["weights"] is None or r["weights"] <= LARGEST)
+    same = same and (r.get("double") or (r.get("in eager mode") or 0.0) <= LARGEST)
     return same and (not r["what-if"] or acts(r["what-if"]))
 
 

@@ -448,6 +448,29 @@ def test_streams_of_a_token_are_no_pairs() -> None:
     assert (len(seen), seen.missed) == (0, ())
 
 
+class OutputAttention(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True)
+
+
+class PartedAttention(nn.Module):
+    """Changes its output in a part that is named attention too, as NeoMME does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = OutputAttention()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.part((x @ x.mT).softmax(-1) @ x)
+
+
+def test_a_part_of_an_attention_that_was_found_is_not_missed() -> None:
+    with watch(model := nn.Sequential(PartedAttention(), OutputAttention())) as seen:
+        model(torch.randn(2, 5, 4))
+    assert len(seen) == 1
+    assert [m.name for m in seen.missed] == ["1 (OutputAttention)"]
+
+
 class NoAttention(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor]:
         return (torch.zeros_like(x),)  # as MRA does without its kernel

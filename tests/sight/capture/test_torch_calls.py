@@ -334,6 +334,22 @@ def test_any_shape_torch_takes(shapes: tuple[tuple[int, ...], ...], kernel: str)
     assert len(seen[0].key_pos) == 7
 
 
+def test_other_numbers_of_heads_for_keys_and_values() -> None:
+    class Grouped(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    model, q = Grouped(), torch.randn(2, 4, 5, 8)
+    for k, v in ((2, 4), (4, 1)):
+        key, value = torch.randn(2, k, 6, 8), torch.randn(2, v, 6, 8)
+        plain = model(q, key, value)
+        with watch(model) as seen:
+            torch.testing.assert_close(model(q, key, value), plain)
+        assert (len(seen), seen.missed) == (1, ())
+        expected = (q.double() @ key.double().repeat_interleave(4 // k, 1).mT / 8**0.5).softmax(-1)
+        torch.testing.assert_close(seen[0].weights(), expected.float(), atol=1e-6, rtol=0)
+
+
 def test_grouped_heads_and_a_learned_bias() -> None:
     model, q = Sdpa(), torch.randn(1, 8, 5, 8)
     k, v = torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8)

@@ -306,6 +306,9 @@ def test_models_may_compute_with_the_mask() -> None:
     assert rule[:, :, :, :4] is rule
     visible = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]).expand(2, 1, 3, 5)
     assert torch.equal(rule + 1, visible + 1)
+    assert rule[...] is rule
+    for index in ((1, 0, 2), (slice(None), 0), (slice(None), slice(None), slice(1, 2)), 1, (0, 0, torch.tensor([0, 2]))):
+        assert torch.equal(rule[index], visible.bool()[index])  # the indexer of Qwen4-Exp reads row by row
     assert type(~rule) is Tensor
 
 

@@ -27,7 +27,9 @@ _NO_WEIGHTS = (
 )
 _ONLY_ZEROS = "it returns only zeros, and so attends to nothing: it may need a kernel of its own that is not installed here"
 _NAMED_ATTENTION = re.compile(r"(attention|attn|deltanet|retention|timemix(ing)?)(v\d+|\d+|1d|2d)?$", re.IGNORECASE)
-_NOT_OVER_TOKENS = re.compile(r"channel|spatialatt|gate(?!d)|external|largekernel", re.IGNORECASE)  # GatedDeltaNet is over tokens
+_NOT_OVER_TOKENS = re.compile(
+    r"channel|spatialatt|gate(?!d)|mixergated|external|largekernel", re.IGNORECASE
+)  # GatedDeltaNet is over tokens
 _OTHER_THREAD = "it ran in another thread, which this block does not cover; open a block in that thread"
 
 
@@ -158,13 +160,18 @@ class ModelHooks:
         if thread.positions is not None and name in SPARSE_MODULES:
             positions, thread.positions = thread.positions, None
             changed = positions.finish()
-        if self._found_before.pop() == self._found and _NAMED_ATTENTION.search(name) and not _NOT_OVER_TOKENS.search(name):
+        if self._found_before.pop() == self._found and _is_attention(module) and not self._is_part_of_attention():
             inputs = (*args, *kwargs.values())
             if not any(output is x for x in inputs):  # an adapter that had nothing to attend to returns its input
                 self.report_missed(_shape(inputs), _ONLY_ZEROS if _is_zero(output) else _NO_WEIGHTS)
         self.running.pop()
         self.batch_sizes.pop()
         return changed
+
+    def _is_part_of_attention(self) -> bool:
+        """Return whether the running module is inside one that is named attention, in which some was found already (NeoMME)."""
+        around = zip(self.running[:-1], self._found_before, strict=True)
+        return any(before < self._found and _is_attention(module) for module, before in around)
 
     def _report_script(self, name: str, module: torch.jit.ScriptModule) -> None:
         """Add a TorchScript module to `missed` if its code holds attention and no module around it is one: nothing in it can be seen."""
@@ -239,6 +246,11 @@ def _runs_twice_or_never(model: nn.Module) -> bool:
     if any(getattr(module, "gradient_checkpointing", False) and module.training for module in model.modules()):
         return True
     return any(x.device.type == "meta" for x in model.parameters())
+
+
+def _is_attention(module: nn.Module) -> bool:
+    name = type(module).__name__
+    return bool(_NAMED_ATTENTION.search(name)) and not _NOT_OVER_TOKENS.search(name)
 
 
 def _is_zero(output: Any) -> bool:

@@ -48,7 +48,18 @@ def sdpa_request(
         visible = dense((~uniform_rows).expand(*uniform_rows.shape[:-1], key.shape[-2]))
         mask = visible if mask is None else mask & visible
     score = ScaledDot(scale, cap)
+    key, value = _same_heads(key, value)
     return Request.of(query, key, value, score=score, mask=mask, bias=bias, choice=choice, dropout=dropout, needs_lse=True)
+
+
+def _same_heads(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Repeat heads of keys or values if there are more of the others, which torch allows with grouped queries."""
+    if min(key.dim(), value.dim()) < 3 or key.shape[-3] == value.shape[-3]:
+        return key, value
+    k, v = key.shape[-3], value.shape[-3]
+    if k < v and v % k == 0:
+        return key.repeat_interleave(v // k, -3), value
+    return (key, value.repeat_interleave(k // v, -3)) if k % v == 0 else (key, value)
 
 
 class _MaskCache(threading.local):

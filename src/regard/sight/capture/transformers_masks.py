@@ -20,9 +20,9 @@ from .interception import is_watched
 class MaskRule(Tensor):
     """A regard mask with the positions of queries and keys, as our mask function passes it to our attention function.
 
-    For transformers it is a tensor (B, 1, L, S), without contents, that it passes on. Slicing returns it unchanged (the attention
-    function cuts it to its keys). Any other operation of a model runs on the mask that the model's own attention would have got:
-    boolean, or for eager attention zero and the lowest number.
+    For transformers it is a tensor (B, 1, L, S), without contents, that it passes on. Slicing its keys returns it unchanged (the
+    attention function cuts it to its keys). Any other operation of a model runs on the mask that the model's own attention would have
+    got: boolean, or for eager attention zero and the lowest number.
     """
 
     mask: Mask | None
@@ -53,8 +53,14 @@ class MaskRule(Tensor):
         rule.shows_all = shape[2] == 1 and (mask is None or mask.tile(range(1), range(length), 1, length) == "all")
         return rule
 
-    def __getitem__(self, index: Any) -> MaskRule:
-        return self
+    def __getitem__(self, index: Any) -> Tensor:
+        parts = index if isinstance(index, tuple) else (index,)
+        if all(isinstance(part, slice) or part is ... for part in parts):
+            with torch._C.DisableTorchFunctionSubclass():
+                kept = torch.empty(self.shape, device="meta")[index].shape[:3]
+            if kept == self.shape[:3]:
+                return self
+        return self.contents()[index]
 
     def detach(self) -> MaskRule:  # by gradient checkpointing
         return self
