@@ -185,6 +185,5 @@ def _columns(function: Callable[..., Any], call: inspect.BoundArguments, value: 
     again = inspect.BoundArguments(call.signature, call.arguments | changed)
     returned = function(*again.args, **again.kwargs)
     output: Tensor = returned[0] if isinstance(returned, tuple) else returned
-    if value.dim() == 4:
-        return output[..., :n].transpose(1, 2)
-    return output.unflatten(0, (n, B)).permute(1, 3, 2, 0)
+    found: Tensor = output[..., :n].transpose(1, 2) if value.dim() == 4 else output.unflatten(0, (n, B)).permute(1, 3, 2, 0)
+    return found
