@@ -35,6 +35,15 @@ def test_the_lesson_by_keys_alone(visit: Visit, wait: Any, axe: Any, lang: str, 
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         text = page.locator("#page").inner_text()
         assert "undefined" not in text
+        wait(page.locator(".st-say")).to_have_count(1)  # one sentence, one question, notes for the teacher
+        wait(page.locator(".st-question")).to_have_count(1)
+        assert page.locator("[data-option]").count() >= 2
+        page.locator("[data-option]").first.focus()
+        page.keyboard.press("Enter")
+        wait(page.locator(".st-verdict")).to_contain_text(re.compile("[✓✗]"))
+        page.locator(".st-notes summary").focus()
+        page.keyboard.press("Enter")
+        wait(page.locator(".st-notes p")).to_be_visible()
         page.locator("#page").focus()
         if screen < 8:
             page.keyboard.press("ArrowRight")
@@ -70,8 +79,9 @@ def test_the_screens_compute(visit: Visit, wait: Any) -> None:
     wait(page.locator("[data-softmax]")).to_be_visible()
 
 
-def test_presenter_mode_and_the_worksheet(visit: Visit, wait: Any) -> None:
-    page = visit("#learn?screen=3")
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_presenter_mode_and_the_worksheet(visit: Visit, wait: Any, lang: str) -> None:
+    page = visit("#learn?screen=3", lang=lang)
     page.locator("#page").focus()
     page.keyboard.press("p")
     wait(page.locator(".st-top")).to_be_hidden()
@@ -127,7 +137,7 @@ def test_a_training_is_watched(visit: Visit, wait: Any, axe: Any) -> None:
     wait(page.locator("[data-model]")).to_have_text("recurrent with attention · additive")
     page.locator('[data-v="transformer"]').click()  # the controls are of the next run
     page.locator('[data-v="none"]').last.click()
-    wait(page.locator("[data-break]")).to_contain_text("No mask")
+    wait(page.locator("[data-break]")).to_contain_text("Predict it")
     wait(page.locator("[data-model]")).to_have_text("recurrent with attention · additive")
     wait(page.locator("[data-got]")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

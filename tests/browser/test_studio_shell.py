@@ -1,5 +1,6 @@
 """The studio's shell in a real browser: every page in both languages and themes, the address, keys, phones, texts, and axe."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,16 @@ def test_a_phone_scrolls_one_way_only(visit: Visit, name: str) -> None:
     assert page.locator(".st-tab").count() == len(PAGES)
     tab = page.locator(".st-tab[aria-current]").bounding_box()
     assert 0 <= tab["x"] <= tab["x"] + tab["width"] <= 390  # the strip of tabs is scrolled to the page that is open
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_all_tabs_are_in_sight_from_a_tablet_up(visit: Visit, lang: str) -> None:
+    page = visit("#regression", lang=lang, width=1440)
+    for width in (1440, 1200, 1141, 1140, 1024, 1001, 1000, 768):
+        page.set_viewport_size({"width": width, "height": 800})
+        last = page.locator(".st-tab").last.bounding_box()
+        assert page.locator(".st-tabs").evaluate("node => node.scrollWidth - node.clientWidth") <= 0, width
+        assert last["x"] + last["width"] <= width
 
 
 def test_language_and_theme_are_remembered_and_the_work_is_kept(visit: Visit, wait: Any) -> None:
@@ -134,6 +145,33 @@ SHAPE = """async (file) => {
 @pytest.mark.parametrize("file", TEXTS)
 def test_both_languages_say_everything(visit: Visit, file: str) -> None:
     assert visit("#regression").evaluate(SHAPE, file) == []
+
+
+# Text of the page itself, without what models read and write, code and formulas.
+PROSE = """() => {
+  const typed = "code, pre, kbd, textarea, select, option, math, svg, table, [lang], ";
+  const own = typed + ".st-said, .st-chip, .st-token, .rv-token, .st-alts, .rv-chips";
+  const walker = document.createTreeWalker(document.querySelector("#page"), NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) if (!walker.currentNode.parentElement.closest(own)) texts.push(walker.currentNode.textContent);
+  return texts;
+}"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_chinese_page_has_no_english_sentence(visit: Visit, wait: Any, name: str) -> None:
+    page = visit(f"#{name}", lang="zh")
+    wait(page.locator(SHOWN.get(name, "#page h1")).first).to_be_visible()
+    english = [text for text in page.evaluate(PROSE) if re.search(r"[A-Za-z]{2,} [a-z]{2,} [a-z]{2,}", text)]
+    assert english == []
+
+
+def test_motion_takes_at_most_400_milliseconds() -> None:
+    css = (ROOT / "studio/static/studio.css").read_text() + (ROOT / "web/view/view.css").read_text()
+    rules = re.findall(r"(?:transition|animation)(?:-duration)?:([^;]*);", css)
+    times = [float(number) * (1 if unit == "ms" else 1000) for rule in rules for number, unit in re.findall(r"([\d.]+)(ms|s)\b", rule)]
+    assert times
+    assert max(times) <= 400
 
 
 @pytest.mark.parametrize("name", PAGES)

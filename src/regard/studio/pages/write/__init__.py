@@ -105,7 +105,8 @@ def why(
     total, logit = sum(part.value for part in parts), float(path.logits[place, token])
     return {
         "token": _tokens(opened, [token])[0], "position": place, "logit": _number(logit, 7), "sum": _number(total, 7),
-        "error": _number(abs(total - logit), 2), "holds": abs(total - logit) <= ROUNDING * (1 + sum(abs(p.value) for p in parts)), "parts": [[p.kind, p.layer, p.head, _number(p.value)] for p in parts],
+        "error": _number(abs(total - logit), 2), "holds": abs(total - logit) <= ROUNDING * (1 + sum(abs(p.value) for p in parts)),
+        "parts": [[p.kind, p.layer, p.head, _number(p.value)] for p in parts],
     }  # fmt: skip
 
 

@@ -112,7 +112,7 @@ function take(page, answer, write) {
   const { memory } = studio;
   const before = memory.answer;
   if (write) {
-    choices.text += textOf(answer.tokens.at(-1));
+    if (!answer.ended) choices.text += textOf(answer.tokens.at(-1)); // the token that ends a text is no text
     choices.seed += 1;
     page.parts.box.value = choices.text;
     keep(page);
