@@ -1,6 +1,9 @@
 """Pages are found by listing their package; a folder is all a page needs."""
 
 import inspect
+import json
+import posixpath
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +41,21 @@ def test_the_browser_is_told_the_pages_and_can_load_them(studio: Any) -> None:
             answer = studio.get(f"/static/studio/pages/{name}/{file}")
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith("text/javascript")
+
+
+def test_the_page_names_the_modules_it_needs_before_they_are_imported(studio: Any) -> None:
+    html = studio.get("/").text
+    assert "{{" not in html
+    table = json.loads(re.search(r'id="modules">(.*?)</script>', html, re.DOTALL)[1])
+    linked = re.findall(r'rel="modulepreload" href="/static/([^"]+)"', html)
+    assert list(table) == [page.name for page in pages()]
+    for name, paths in table.items():
+        known = {*linked, *paths}
+        assert f"studio/pages/{name}/page.js" in paths
+        for path in known:
+            text = studio.get(f"/static/{path}").text
+            for imported in re.findall(r'^(?:import|\}) .*from "(\.[^"]+)";$', text, re.MULTILINE):
+                assert posixpath.normpath(posixpath.join(posixpath.dirname(path), imported)) in known, (name, path, imported)
 
 
 def test_a_worker_task_takes_the_fields_of_its_request() -> None:

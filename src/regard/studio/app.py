@@ -89,7 +89,7 @@ def _shell_routes(app: FastAPI) -> None:
         return index_html().replace("{{known}}", script_json(data))
 
     @app.get("/static/{path:path}", include_in_schema=False)
-    def static(path: str) -> Response:
+    async def static(path: str) -> Response:  # small files: a thread for each would take longer than reading them
         file = served_file(path)
         if file is None:
             raise HTTPException(404)

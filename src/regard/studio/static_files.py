@@ -6,10 +6,11 @@ An address is a file's path in the package after /static/, so that a relative im
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from importlib.resources import files
 
-from ..web import GENERATED, bundle, source
+from ..web import GENERATED, bundle, module_paths, source
 from .pages import pages
 
 _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -29,8 +30,22 @@ def served_file(path: str) -> tuple[str, str] | None:
 
 
 def index_html() -> str:
-    """The studio's HTML, with {{known}} where the server puts what it knows."""
-    return source("studio/static/index.html")
+    """The studio's HTML, with {{known}} where the server puts what it knows.
+
+    It names the modules that are needed before anything can be shown, so that the browser need not find them import by import: those of
+    the shell as links, those of each page in a table, from which early.js takes the page of the address.
+    """
+    html, (shell, pages_modules) = source("studio/static/index.html"), _modules()
+    links = "\n    ".join(f'<link rel="modulepreload" href="/static/{path}" />' for path in shell)
+    return html.replace("{{preload}}", links).replace("{{modules}}", json.dumps(pages_modules, separators=(",", ":")))
+
+
+@cache
+def _modules() -> tuple[list[str], dict[str, list[str]]]:
+    """The modules of the shell with all texts, and those that each page adds, the first page first."""
+    texts = [f"studio/pages/{page.name}/texts.js" for page in pages()]
+    shell = [*module_paths("studio/static/main.js"), *texts]
+    return shell, {page.name: [path for path in module_paths(f"studio/pages/{page.name}/page.js") if path not in shell] for page in pages()}
 
 
 @cache

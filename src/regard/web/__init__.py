@@ -11,8 +11,8 @@ The studio serves these ES modules as they are. A report is one file opened from
 
 from __future__ import annotations
 
-from .bundle import bundle
+from .bundle import bundle, module_paths
 from .embedding import script_json
 from .source import GENERATED, source
 
-__all__ = ["GENERATED", "bundle", "script_json", "source"]
+__all__ = ["GENERATED", "bundle", "module_paths", "script_json", "source"]

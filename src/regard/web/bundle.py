@@ -26,14 +26,18 @@ def bundle(entry: str, name: str) -> str:
     >>> script.startswith('const numbers = (() => {'), "export " in script
     (True, False)
     """
-    modules = _in_order(entry)
+    modules = module_paths(entry)
     variables = {path: f"module{i}" for i, path in enumerate(modules)}
     parts = [f"const {variables[path]} = (() => {{\n{_converted(path, variables)}}})();" for path in modules]
     return "\n".join([f'const {name} = (() => {{\n"use strict";', *parts, f"return {variables[entry]};\n}})();"])
 
 
-def _in_order(entry: str) -> list[str]:
-    """The module and all it imports, each after those it imports itself."""
+def module_paths(entry: str) -> list[str]:
+    """The module and all it imports, each after those it imports itself.
+
+    >>> module_paths("web/matrix.js")[-1], "web/dom.js" in module_paths("web/matrix.js")
+    ('web/matrix.js', True)
+    """
     modules: list[str] = []
 
     def visit(path: str, importers: tuple[str, ...]) -> None:

@@ -179,7 +179,7 @@ async function look(page) {
     const state = await post("/api/train/state", { run });
     if (page.left || memory.run !== run) return;
     const begun = Boolean(memory.state);
-    memory.state = state;
+    memory.state = { ...state, finished: state.finished && !state.running }; // after the last step it still measures and saves
     page.line.draw();
     if (state.failed) error.show({ code: "stopped", message: state.failed });
     if (!begun || page.step === null || !state.running) await showStep(page, page.step);
@@ -274,7 +274,7 @@ function buttons(page) {
   const asked = { models: memory.run, ...(text ? { text } : {}) };
   const links = finished || memory.state.checkpoints.length ? [link("translate", texts.openTranslate, asked)] : [];
   return [
-    running && !finished ? button(texts.pause, act("stop"), { "data-pause": "" }) : null,
+    running ? button(texts.pause, act("stop"), { "data-pause": "" }) : null,
     !running && !finished && mine ? button(texts.resume, act("resume"), { "data-resume": "" }) : null,
     running ? null : links,
   ];
