@@ -43,12 +43,12 @@ PARTS = {
         "今天天气很好。",
     ],
     "de": [
-        "Der alte Mann ist mit seinem kleinen Hund nach Hause gegangen, ",
-        "zwei Kinder spielen im Park Fußball, ",
-        "eine Frau in einem roten Mantel kauft Brot und eine Flasche Milch, ",
-        "niemand wusste, wann der Zug kommt, ",
-        "und heute Abend essen wir mit unseren Freunden in der Stadt, ",
-        "weil es draußen zu kalt zum Kochen im Freien ist, ",
+        "Der alte Mann ist mit seinem kleinen Hund nach Hause gegangen. ",
+        "Zwei Kinder spielen im Park Fußball. ",
+        "Eine Frau in einem roten Mantel kauft Brot und eine Flasche Milch. ",
+        "Niemand wusste, wann der Zug kommt. ",
+        "Heute Abend essen wir mit unseren Freunden in der Stadt. ",
+        "Es ist draußen zu kalt, um im Freien zu kochen. ",
     ],
 }
 SHORT = {

@@ -7,12 +7,17 @@ length limit; in parts of the length they know they translate all of it, and the
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import torch
+
+from ..sight.effect import evaluation_mode
+from ..text.batches import padded
 from ..text.sentences import split_to_fit
+from ..text.vocabulary import BOS, EOS, MASK, PAD, UNK
 
 if TYPE_CHECKING:
+    from ..models.translator import Translator
     from ..training.tasks.translation import Translations
 
 PART_TOKENS = 20  # a longer sentence is translated clause by clause; most sentences of the training data are shorter
@@ -26,11 +31,31 @@ def target_text(opened: Translations, text: str) -> str:
     >>> target_text(regard.open("zh-en-transformer"), "我爱中国。今天天气很好。")
     "I love China. It's very nice today."
     """
-    parts = translated_parts(opened, text)
-    length = 2 * max(len(row) for row in opened.encode(parts)) + 10  # a longer translation only repeats itself
-    decoding = replace(opened.decoding, max_length=min(opened.decoding.max_length, length))
-    translator = type(opened)(opened.model, opened.source, opened.target, decoding, limit=opened.limit)
-    return " ".join(rows[0].text for rows in translator.candidates(parts, width=1))
+    parts = opened.encode(translated_parts(opened, text))
+    length = 2 * max(len(row) for row in parts) + 10  # a longer translation only repeats itself
+    return " ".join(opened.target.decode(row) for row in _greedy(opened, parts, min(opened.decoding.max_length, length)))
+
+
+def _greedy(opened: Translations, parts: list[list[int]], max_length: int) -> list[list[int]]:
+    """The most likely next token again and again, for all parts at once; a part that has ended takes no more time."""
+    model = cast("Translator", opened.model)
+    source, lengths = (tensor.to(opened.device) for tensor in padded(parts))
+    written: list[list[int]] = [[] for _ in parts]
+    with torch.no_grad(), evaluation_mode(opened.model):
+        state, token = model.start(model.encode(source, lengths)), source.new_full((len(parts),), BOS)
+        alive = list(range(len(parts)))
+        for _ in range(max_length):
+            step = model.step(state, token, align=False)
+            state, token = step.state, step.logits.index_fill(-1, torch.tensor([PAD, BOS, UNK, MASK]), -torch.inf).argmax(-1)
+            kept = [i for i, id in enumerate(token.tolist()) if id != EOS]
+            if not kept:
+                break
+            if len(kept) < len(alive):
+                index = torch.tensor(kept)
+                alive, state, token = [alive[i] for i in kept], state.select(index), token[index]
+            for row, id in zip(alive, token.tolist(), strict=True):
+                written[row].append(id)
+    return written
 
 
 def translated_parts(opened: Translations, text: str) -> list[str]:

@@ -89,6 +89,7 @@ class WorkerState:
         from .target_text import target_text
 
         opened = self.translator(name)
+        self.set_threads(THREADS_FROM)  # decoding reads all weights for every token: two threads read them faster
         return self._inputs.get_or_create(f"{name}\n{text}", lambda: opened.inputs(text, target=target_text(opened, text)))
 
     def translator(self, name: str) -> Translations:

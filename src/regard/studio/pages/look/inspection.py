@@ -60,14 +60,17 @@ def _add_labels_here(sighting: Any, payload: dict[str, Any]) -> None:
     from ....sight.labels import labels_on_text
     from ....sight.views.heatmaps import exact_weights
 
-    tokens = (sighting.tokens or [[]])[0]
+    groups: dict[tuple[str, int, int], list[tuple[Tensor, dict[str, Any]]]] = {}  # calls alike are labelled together
     for seen, entry in zip(sighting, payload["seen"], strict=True):
         L, S = len(seen.query_pos), len(seen.key_pos)
         weights = exact_weights(seen, 0) if 1 < L <= MAX_LABELLED and S <= MAX_LABELLED else None
         if weights is not None:
-            own = tokens if seen.kind in ("causal", "self") else []
-            labels = labels_on_text(weights, own, kind=seen.kind)
-            entry["here"] = [[[name, round(score, 4)] for name, score in row] for row in labels]
+            groups.setdefault((seen.kind, L, S), []).append((weights, entry))
+    for (kind, _, _), calls in groups.items():
+        own = (sighting.tokens or [[]])[0] if kind in ("causal", "self") else []
+        labels = iter(labels_on_text(torch.cat([weights for weights, _ in calls]), own, kind=kind))
+        for weights, entry in calls:
+            entry["here"] = [[[name, round(score, 4)] for name, score in next(labels)] for _ in weights]
 
 
 def tile(state: WorkerState, sight: str, layer: int, call: int, head: int, rows: list[int], cols: list[int]) -> dict[str, Any]:
