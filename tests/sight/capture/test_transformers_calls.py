@@ -312,6 +312,21 @@ def test_models_may_compute_with_the_mask() -> None:
     assert type(~rule) is Tensor
 
 
+@pytest.mark.parametrize("kernel", ["auto", "own"])
+@torch.no_grad()
+def test_eager_attention_adds_a_boolean_mask(kernel: str) -> None:
+    """As Grounding DINO passes it to BERT: True is a score higher by 1, and nothing is hidden."""
+    model = seeded(lambda: transformers.BertModel(transformers.BertConfig(**SMALL, attn_implementation="eager")))
+    inputs = {"input_ids": text()["input_ids"]}
+    visible = torch.ones(inputs["input_ids"].shape[-1], inputs["input_ids"].shape[-1], dtype=torch.bool).tril()
+    inputs["attention_mask"] = visible.expand(len(inputs["input_ids"]), 1, *visible.shape)
+    plain = model(**inputs, output_attentions=True)
+    with watch(model, kernel=kernel) as seen:
+        same(model(**inputs)[0], plain[0])
+    assert all(recorded.proof.holds for recorded in seen)
+    same(seen[0].weights(), plain.attentions[0])
+
+
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ["beit", "doge"])
 @torch.no_grad()

@@ -185,7 +185,10 @@ class _InterfaceCall:
             return SplitMask(self._causal_mask()) if self._unmasked_causal else SplitMask()
         if self.attention_mask.dim() == 2:  # the padding mask of flash kernels: 1 = keep
             return SplitMask(padding(self.attention_mask.bool()) & (self._causal_mask() if self.is_causal_call else everything()))
-        return split_mask(self.attention_mask[..., :S] if self.attention_mask.shape[-1] > S else self.attention_mask, L, S)
+        mask = self.attention_mask[..., :S] if self.attention_mask.shape[-1] > S else self.attention_mask
+        if mask.dtype == torch.bool and not self.none_is_causal:  # eager attention adds its mask, whatever it is (Grounding DINO)
+            mask = mask.to(self.query.dtype)
+        return split_mask(mask, L, S)
 
     def _key_length(self, rule: MaskRule | None) -> int:
         """Return how many keys are in use: a static cache is longer, and no query sees the rest."""
