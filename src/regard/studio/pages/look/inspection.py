@@ -148,7 +148,7 @@ def _watch(state: WorkerState, model: str, inputs: Any, changes: list[dict[str, 
 
     opened = state.opened(model)
     tokens, source_tokens = opened.tokens(inputs)
-    readings = _readings(max(len(row) for row in (*tokens, *(source_tokens or []))))
+    readings = _readings(max(len(row) for rows in (tokens, source_tokens) for row in rows or []))
     with warnings.catch_warnings(), state.progress.follow(opened.model, end=0.9), evaluation_mode(opened.model):
         warnings.simplefilter("ignore")
         try:

@@ -68,7 +68,7 @@ export function meanings(studio, allModels) {
   );
   drawExamples(part);
   if (part.choices.answer) draw(part);
-  else runWhenNear(element, () => run(part));
+  else runWhenSeen(part.sentences, () => run(part));
   return element;
 }
 
@@ -221,15 +221,17 @@ function play(part) {
   }, LAYER_TIME);
 }
 
-// Begin when the element is about to be scrolled into sight: opening a published model takes a while, and the view above should not wait.
-function runWhenNear(element, begin) {
+// Begin when half of the element is in sight and the view above is drawn: opening a published model takes a while, and neither that view nor
+// a change of its heads should wait.
+function runWhenSeen(element, begin) {
   const observer = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       observer.disconnect();
-      begin();
+      if (document.querySelector("#page[data-ready]")) begin();
+      else setTimeout(() => runWhenSeen(element, begin), LAYER_TIME);
     },
-    { rootMargin: "300px" },
+    { threshold: 0.5 },
   );
   observer.observe(element);
 }
