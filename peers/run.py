@@ -190,10 +190,9 @@ def torch_test_transformers(quick: bool) -> Suite:
         suite.skipped = f"no source package of pytorch: {error}"
         return suite
     suite.version = tests.parent.name
-    return compare(suite, tests, ["test_transformers.py"], "torch_plugin", f"{TORCH_TESTS} and not {REPEATED}")
+    return compare(suite, tests, ["test_transformers.py"], "torch_plugin", f"not {REPEATED}")
 
 
-TORCH_TESTS = "(TestSDPA or TestTransformers) and cpu"
 # 1,920 of the 3,072 cases of one test, which takes every combination of its options but gives SDPA a mask only with set_attn_mask and
 # without casual: without a mask the kind of the mask changes nothing, and every test starts from the same random numbers.
 REPEATED = "(mask_vs_math and (set_attn_mask_False or casual_True) and (mask_dim_4 or bool_mask_True or set_attn_mask_True))"
