@@ -259,16 +259,12 @@ def largest_difference(first: list[Tensor], second: list[Tensor]) -> float:
 def what_if(model: nn.Module, run: Callable[[nn.Module], Any], plain: list[Tensor]) -> dict[str, Any]:
     """Mute every head of the first layer: the output must change; a temperature of 1 everywhere must leave it as it is.
 
-    Where the first layer only chooses (that of BLT cuts the text into patches), all layers are muted. Weights made without a softmax
-    have no temperature: there it is a window wider than the text.
+    Where the first layer does not reach the output (that of BLT only cuts the text into patches), all layers are muted. Weights made
+    without a softmax have no temperature: there it is a window wider than the text.
     """
     with change(model) as c:
         c.layer(0).mute()
         muted = largest_difference(plain, outputs(run(model)))
-        if not muted:
-            for layer in range(1, len(c._layers)):
-                c.layer(layer).mute()
-            muted = largest_difference(plain, outputs(run(model)))
         c.clear()
         with c.paused():
             run(model)
@@ -284,4 +280,9 @@ def what_if(model: nn.Module, run: Callable[[nn.Module], Any], plain: list[Tenso
                 c.layer(layer).window(1 << 20)
             changed = run(model)
         neutral = largest_difference(plain, outputs(changed))
+        if muted <= 4 * neutral:
+            c.clear()
+            for layer in range(len(c._layers)):
+                c.layer(layer).mute()
+            muted = largest_difference(plain, outputs(run(model)))
     return {"muted": muted, "neutral": neutral}

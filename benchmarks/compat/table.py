@@ -43,7 +43,7 @@ where it was, so that rows may be of several runs (said above a table); `make co
 - **output**: largest difference of the watched model's output from the unwatched one's. With `kernel="own"` all are equal to the bit,
   unless noted: torch's fused path of nn.MultiheadAttention is off inside a block. *double* marks a model that enlarges rounding errors
   (in float32 its weights or outputs differ by more than 1e-5; the number follows), compared in double precision.
-- **what-if**: muting the first layer (or all, where the first only chooses what others see) changes the output, and a temperature of 1
+- **what-if**: muting the first layer (or all, where the first does not reach it) changes the output, and a temperature of 1
   in every layer (without a softmax, a window wider than the text) leaves it as it is.
 
 Models of transformers are also watched with eager attention, where their output must stay the same too.

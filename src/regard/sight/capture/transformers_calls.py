@@ -35,7 +35,6 @@ from .trails import UNREADABLE, is_readable
 from .transformers_masks import MaskRule, mask, original_implementation, switched
 
 NAME = "regard"
-_ALWAYS_RETURN_WEIGHTS = {"BridgeTowerSelfAttention", "BridgeTowerCrossAttention"}  # their model returns eager weights without being asked
 _CAPTURED_ELSEWHERE = (NAME, "sdpa")  # by `attention` below and by `torch_calls`
 
 
@@ -109,10 +108,11 @@ def attention(
 
 
 def _wants_weights(module: nn.Module, options: dict[str, Any], is_eager: bool = False) -> bool:
-    """Return whether the model was asked for its attentions, or reads those of eager attention in any case."""
-    if is_eager and type(module).__name__ in _ALWAYS_RETURN_WEIGHTS:
-        return True
-    if options.get("output_attentions") or getattr(getattr(module, "config", None), "output_attentions", False):
+    """Return whether the model may read the weights: it was asked for its attentions, or is eager.
+
+    Eager attention always makes them, and some models return them without being asked (BridgeTower, Kosmos-2).
+    """
+    if is_eager or options.get("output_attentions") or getattr(getattr(module, "config", None), "output_attentions", False):
         return True
     try:
         from transformers.utils.output_capturing import _active_collector
