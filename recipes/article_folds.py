@@ -1,9 +1,11 @@
-"""Cross-validate the picker on papers: five times, train on four fifths of them (and on Chinese questions), and pick in the rest.
+"""Cross-validate the picker for English questions on papers: five times, train it on four fifths of them, and pick in the rest.
 
-    python recipes/article_folds.py runs/article-reader --data data/articles --steps 300
+    python recipes/article_folds.py recipes/article-reader.toml --data data/articles
 
 Prints the share of questions whose sentence is among 1, 2 and 5 picks over all papers, each picked by a model that was not trained on it,
-beside the baselines. The table of units (rarity of words, no answers) is that of the run. --fold N trains and tests only one of the five.
+beside the baselines. The pickers of the two languages learn nothing from each other, so no Chinese questions are needed. The table of units
+(rarity of words, no answers) is that of the run the config starts with. --fold N trains and tests only one of the five; --objective and
+--seed replace those of the config.
 """
 
 from __future__ import annotations
@@ -17,39 +19,47 @@ import numpy as np
 import torch
 
 from regard.text.articles import read_questions
+from regard.text.units import UnitTable
+from regard.training.config import read_config
 from regard.training.loop.trainer import Trainer
-from regard.training.runs import run_config
 from regard.training.tasks.article import ArticleConfig, ArticleReader, TrainableArticleReader
 from regard.training.tasks.article.evaluation import PICKS, Asked, measure_baselines
+from regard.training.tasks.article.reading import UNITS
 from regard.training.tasks.article.training import Example
+from regard.zoo import locate
 
 FOLDS = 5
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("config", type=Path)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--chinese", type=int, default=1500, help="Chinese questions to train on beside the papers")
+    parser.add_argument("--start", help="the run or model with the table of units, if not the config's")
+    parser.add_argument("--objective")
+    parser.add_argument("--seed", type=int)
     parser.add_argument("--fold", type=int, choices=range(FOLDS), help="only this one of the five")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    config = run_config(arguments.run, "article", ArticleConfig)
-    training = dataclasses.replace(config.training, steps=arguments.steps, evaluate_every=arguments.steps, checkpoint_every=arguments.steps)
-    config = dataclasses.replace(config, training=training, model=dataclasses.replace(config.model, spans=False))
-    table = ArticleReader.untrained(config, arguments.run).table
+    config = read_config(arguments.config, ArticleConfig)
+    training = dataclasses.replace(config.training, seed=config.training.seed if arguments.seed is None else arguments.seed)
+    model = dataclasses.replace(config.model, objective=arguments.objective or config.model.objective)
+    config = dataclasses.replace(config, training=training, model=model)
+    start = locate(arguments.start) if arguments.start else arguments.config.parent / str(config.start)
+    table = UnitTable.load(start / UNITS).with_all_features()
     papers = [article for part in ("train", "valid", "test") for article in read_questions(arguments.data / f"papers-{part}.json")]
-    chinese = Example.all_of(read_questions(arguments.data / "cmrc-train.json")[: arguments.chinese // 4], table)
     examples = [Example.all_of([paper], table) for paper in papers]
     result, questions = np.zeros(len(PICKS)), 0
     for fold in range(FOLDS) if arguments.fold is None else [arguments.fold]:
-        torch.manual_seed(config.training.seed)
-        reader = ArticleReader.untrained(config, arguments.run)
-        train = chinese + [example for n, rows in enumerate(examples) if n % FOLDS != fold for example in rows]
-        reader.model.picker.normalise_by(torch.from_numpy(np.concatenate([example.skimmed for example in train])))
-        held_out = [example for n, rows in enumerate(examples) if n % FOLDS == fold for example in rows]
         with tempfile.TemporaryDirectory() as folder:
+            table.save(Path(folder) / UNITS)
+            torch.manual_seed(config.training.seed)
+            reader = ArticleReader.untrained(config, Path(folder))
+            train = [example for n, rows in enumerate(examples) if n % FOLDS != fold for example in rows]
+            held_out = [example for n, rows in enumerate(examples) if n % FOLDS == fold for example in rows]
+            if config.model.by_language:
+                reader.model.keep_picker("zh", None)
+            reader.model.picker.normalise_by(torch.from_numpy(np.concatenate([example.skimmed for example in train])))
             Trainer(TrainableArticleReader(config, reader, train, papers[fold::FOLDS][:1]), config.training, folder).run()
         reader.model.eval()
         for example in held_out:

@@ -1,9 +1,22 @@
 """The picker and the span reader: padding changes nothing, samples are what they say, REINFORCE learns."""
 
+from itertools import product
+
 import pytest
 import torch
 
-from regard.models.article_reader import ArticleReaderConfig, Passages, Picked, Picker, SpanReader, reinforce_loss
+from regard.models.article_reader import (
+    CHINESE,
+    ArticleReaderConfig,
+    ArticleReaderModel,
+    LanguagePickers,
+    Passages,
+    Picked,
+    Picker,
+    SpanReader,
+    budget_loss,
+    reinforce_loss,
+)
 
 
 def test_heads_are_averaged_and_padding_has_no_weight():
@@ -76,7 +89,76 @@ def test_more_than_five_picks_earn_in_proportion_to_one_over_their_number():
     assert torch.allclose(log_prob.grad.view(2, 6), expected, atol=1e-6)
 
 
-def test_a_picker_learns_by_reward_alone():
+def test_budget_loss_by_hand():
+    """Four samples, one right: its advantage is 4 − 1, that of the others −1. Without a right sample nothing is learned."""
+    log_prob = torch.tensor([-1.0, -2.0, -3.0, -4.0]).view(1, 1, 4, 1)
+    found = torch.tensor([0.0, 1.0, 0.0, 0.0]).view(1, 1, 4, 1)
+    assert budget_loss(Picked(found, log_prob)).item() == pytest.approx(-(3 * -2.0 + 1.0 + 3.0 + 4.0) / 4)
+    assert budget_loss(Picked(torch.zeros_like(found), log_prob)).item() == 0
+
+
+def test_the_mean_of_budget_losses_has_the_gradient_of_all_budgets():
+    """Over all possible samples: that of the reward of k picks, 1 − (1 − p)^k, with weight 1/k, for k = 1 … K − 1."""
+    K, right = 4, torch.tensor([[False, True, False]])
+    scores = torch.tensor([0.3, -1.2, 0.8], dtype=torch.float64, requires_grad=True)
+    log_weights = scores.log_softmax(0)
+    expected = torch.zeros((), dtype=torch.float64)
+    for index in product(range(3), repeat=K):
+        chosen = torch.tensor(index)
+        picked = Picked(right[0, chosen].double().view(1, 1, K, 1), log_weights[chosen].view(1, 1, K, 1))
+        expected = expected + log_weights[chosen].sum().exp().detach() * K * budget_loss(picked)
+    (estimated,) = torch.autograd.grad(expected, scores, retain_graph=True)
+    p = log_weights[1].exp()
+    (exact,) = torch.autograd.grad(-sum((1 - (1 - p) ** k) / k for k in range(1, K)), scores)
+    assert torch.allclose(estimated, K * exact, atol=1e-12)
+
+
+def test_independent_samples_are_as_frequent_as_their_weights():
+    torch.manual_seed(0)
+    log_weights = torch.tensor([[[0.5, 0.3, 0.2, 0.0]]]).log().clamp(min=-1e9)
+    picked = Picker(features=2, hidden=2, heads=1).sample_independently(
+        log_weights, torch.tensor([[False, True, False, False]]), samples=4000
+    )
+    assert picked.found.mean().item() == pytest.approx(0.3, abs=0.03)
+    assert picked.log_prob[picked.found == 1].exp().unique().tolist() == pytest.approx([0.3])
+
+
+def test_each_language_has_its_picker():
+    torch.manual_seed(0)
+    pickers = LanguagePickers(features=CHINESE + 2, hidden=3, heads=2).eval()
+    features = torch.randn(4, 5, CHINESE + 2)
+    features[..., CHINESE] = torch.tensor([1.0, 0.0, 0.0, 1.0]).unsqueeze(-1)
+    pickers.normalise_by(features.flatten(0, 1))
+    assert pickers.zh.mean[CHINESE] == 1
+    assert pickers.en.mean[CHINESE] == 0
+    scores = pickers.head_scores(features)
+    for n, picker in enumerate([pickers.zh, pickers.en, pickers.en, pickers.zh]):
+        assert torch.allclose(scores[n : n + 1], picker.head_scores(features[n : n + 1]), atol=1e-6)
+        assert pickers.of(features[n : n + 1]) is picker
+    pickers.head_scores(features[1:3]).square().sum().backward()
+    assert pickers.en.query.grad is not None
+    assert pickers.zh.query.grad is None
+
+
+def test_a_kept_picker_is_copied_and_not_trained():
+    config = ArticleReaderConfig(units=10, features=CHINESE + 1, hidden=4, by_language=True)
+    old, new = ArticleReaderModel(config), ArticleReaderModel(config)
+    new.keep_picker("zh", old)
+    assert torch.equal(new.picker.zh.hidden, old.picker.zh.hidden)
+    assert not new.picker.zh.query.requires_grad
+    assert new.picker.en.query.requires_grad
+    assert new.picker.squares() == new.picker.en.squares()  # only what is trained is penalised
+    new.keep_picker("en", None)
+    assert new.picker.weights(torch.randn(1, 4, CHINESE + 1).abs() * 0, torch.tensor([4])).tolist() == [[0.25] * 4]
+    small = ArticleReaderModel(ArticleReaderConfig(units=10, features=CHINESE + 1, hidden=2, by_language=True))
+    with pytest.raises(ValueError, match="set hidden and heads to the same"):
+        small.keep_picker("zh", old)
+    with pytest.raises(ValueError, match="features is 5"):
+        ArticleReaderConfig(units=10, features=5, by_language=True)
+
+
+@pytest.mark.parametrize("budgets", [False, True])
+def test_a_picker_learns_by_reward_alone(budgets):
     torch.manual_seed(0)
     picker = Picker(features=4, hidden=8, heads=2, dropout=0.0)
     optimiser = torch.optim.Adam(picker.parameters(), lr=0.02)
@@ -85,7 +167,11 @@ def test_a_picker_learns_by_reward_alone():
         features = torch.randn(32, 8, 4)
         right = torch.zeros(32, 8, dtype=torch.bool)
         right[torch.arange(32), (features[..., 1] - features[..., 2]).argmax(-1)] = True
-        loss = reinforce_loss(picker.sample(picker.head_scores(features), counts, right, picks=2, samples=8))
+        scores = picker.head_scores(features)
+        if budgets:
+            loss = budget_loss(picker.sample_independently(scores.log_softmax(-1), right, samples=16))
+        else:
+            loss = reinforce_loss(picker.sample(scores, counts, right, picks=2, samples=8))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

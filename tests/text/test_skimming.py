@@ -3,22 +3,30 @@
 import numpy as np
 import pytest
 
+from regard.models.article_reader import CHINESE
 from regard.text.passages import passages
 from regard.text.skimming import SkimmedArticle, skim
 from regard.text.units import BUCKETS, FEATURES, UnitTable, stem
 
 ENGLISH = "The village lies by the sea. The lighthouse was built by Anna Berg in 1890. The harbour is new. Ships pass the lighthouse."
-CHINESE = "村庄在海边。灯塔由安娜于1890年建造。港口是新的。船经过灯塔。"
-TABLE = UnitTable.count(ENGLISH.split(". ") + CHINESE.split("。"), least=1)
+CHINESE_TEXT = "村庄在海边。灯塔由安娜于1890年建造。港口是新的。船经过灯塔。"
+TABLE = UnitTable.count(ENGLISH.split(". ") + CHINESE_TEXT.split("。"), least=1)
 
 
-@pytest.mark.parametrize(("text", "question"), [(ENGLISH, "Who built the lighthouse?"), (CHINESE, "灯塔是谁建造的？")])
+@pytest.mark.parametrize(("text", "question"), [(ENGLISH, "Who built the lighthouse?"), (CHINESE_TEXT, "灯塔是谁建造的？")])
 def test_the_sentence_with_the_question_s_words_has_the_largest_coverage(text, question):
     features = skim(SkimmedArticle(text, TABLE), question)
     assert features.shape == (4, FEATURES)
     assert np.isfinite(features).all()
     assert features[:, 0].argmax() == 1  # the share of the question's rarity that a sentence contains
     assert features[:, 2].max() == 1  # its rank: first
+
+
+def test_one_feature_says_that_the_question_is_chinese():
+    for text in (ENGLISH, CHINESE_TEXT):
+        article = SkimmedArticle(text, TABLE)
+        assert (skim(article, "灯塔是谁建造的？")[:, CHINESE] == 1).all()
+        assert (skim(article, "Who built the lighthouse?")[:, CHINESE] == 0).all()
 
 
 def test_coverage_by_hand():

@@ -13,7 +13,7 @@ from regard.training.config import ConfigError
 from regard.training.runs import train
 from regard.training.tasks import Evaluation, find_task
 from regard.training.tasks.article import ArticleReader
-from regard.training.tasks.article.evaluation import Asked, Tfidf, answer_f1, bm25, measure_baselines
+from regard.training.tasks.article.evaluation import Asked, Tfidf, answer_f1, bm25, measure, measure_baselines
 
 NAMES = ("Mary", "John", "Anna", "Paul", "Vera", "Otto", "Ruth", "Ivan")
 THINGS = ("red apples", "the old harbour", "music", "green tea", "long winters", "the sea", "small boats", "maps of the north")
@@ -127,12 +127,14 @@ def test_compiling_is_refused_rather_than_ignored(run):
         train("article", run.parent / "wrong.toml")
 
 
-def picker_only(run, name: str, settings: str, first: str = "") -> ArticleReader:
+def picker_only(run, name: str, settings: str, first: str = "", steps: int = 3, last: str = "") -> ArticleReader:
     """Train a picker for a few steps in a run of its own."""
     text = (
-        CONFIG.format(steps=3).replace('out = "run"', f'out = "{name}"\n{first}').replace("[model]", f"[model]\nspans = false\n{settings}")
+        CONFIG.format(steps=steps)
+        .replace('out = "run"', f'out = "{name}"\n{first}')
+        .replace("[model]", f"[model]\nspans = false\n{settings}")
     )
-    (run.parent / f"{name}.toml").write_text(text)
+    (run.parent / f"{name}.toml").write_text(text + last)
     return ArticleReader.open(train("article", run.parent / f"{name}.toml")[1])
 
 
@@ -148,6 +150,23 @@ def test_a_new_picker_beside_the_span_reader_of_another_run(run):
     )
     with pytest.raises(ValueError, match="to the same sizes"):
         train("article", run.parent / "wide.toml")
+
+
+def test_pickers_by_language_learn_from_their_questions_alone(run):
+    """A run on English questions learns the picker for English; that for Chinese is kept from `start`, or weighs all sentences the same."""
+    settings = 'by_language = true\nobjective = "reinforce-budgets"'
+    first = picker_only(run, "english", settings, steps=24)
+    item = Asked.all_of(read_questions(run.parent / "test.json"), first.table)
+    assert measure(first, item, spans=False)["picked_1"] > 90
+    assert first.weights(item[0].article, "谁喜欢音乐").tolist() == pytest.approx([1 / 6] * 6)
+    second = picker_only(run, "again-english", settings, first='start = "english"', last="seed = 1")  # other initial weights
+    for name, weight in first.model.picker.zh.state_dict().items():
+        assert torch.equal(second.model.picker.zh.state_dict()[name], weight), name
+    assert not torch.equal(second.model.picker.en.query, first.model.picker.en.query)
+
+
+def test_the_prior_can_be_set(run):
+    assert picker_only(run, "prior", "prior = 2.5", first='start = "run"').model.prior.item() == 2.5
 
 
 def test_a_penalty_makes_the_picker_s_weights_smaller(run):

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from ....models.article_reader import ArticleReaderConfig
 from ...loop.settings import Training
 
-Objective = Literal["reinforce", "cross-entropy", "soft"]
+Objective = Literal["reinforce", "reinforce-budgets", "cross-entropy", "soft"]
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,12 @@ class Model:
     """The `[model]` table."""
 
     objective: Objective = "reinforce"  # how the picker is trained
+    by_language: bool = False  # a picker for Chinese questions and one for English questions, instead of one for both
     picks: int = 5  # sentences sampled one after the other, with "reinforce"
-    samples: int = 12  # samples of them for each question and head
+    samples: int = 12  # samples of them for each question and head; with "reinforce-budgets" samples of one sentence
     curiosity: float = 0.01  # initial weight of the entropy of the picker's weights; falls linearly to 0
     penalty: float = 0.0  # weight of the squares of the picker's weights: few questions need more
+    prior: float | None = None  # how much a sentence's log-weight counts beside the scores of spans; None: learned, or that of `start`
     spans: bool = True  # also train the span reader
     span_languages: tuple[str, ...] = ("zh",)  # in other languages the answer is a whole sentence
     hidden: int = 32
@@ -73,12 +75,17 @@ class Model:
             state=self.state,
             layers=self.layers,
             dropout=self.dropout,
+            by_language=self.by_language,
         )
 
 
 @dataclass(frozen=True)
 class ArticleConfig:
-    """An article reader config. `start`: a run (or a model's name) whose table of units and span reader are used; the picker is new."""
+    """An article reader config.
+
+    start: a run (or a model's name) whose table of units and span reader are used. The picker is new; with `by_language` only the pickers
+    of languages that the training data have are.
+    """
 
     out: str
     data: Data

@@ -95,16 +95,19 @@ def _f1_of(
     """Return the F1 of the answers from the first picks, of reading everything, and of the first picked sentence itself."""
     language = reader.language(item.question.text, "question")
     given = [text for text, _ in item.question.answers]
+    sentence = answer_f1(item.article.sentences[order[0]].text, given, characters=language == "zh")
+    names = [*((f"f1_{k}", k) for k in counts), *([("f1_all", len(order))] if everything else [])]
+    if language not in reader.span_languages:  # the answer is the first picked sentence, however many are read
+        return {name: sentence for name, _ in names} | {"f1_sentence": sentence}
     chosen = order if everything else order[: max(counts)]
     # Sentences are read independently of each other, so fewer picks are a part of the same scores.
     scores = reader.span_scores(item.article, item.question.text, chosen)
     scores = scores + reader.model.prior.detach().cpu() * weights[chosen].clamp(min=1e-30).log().cpu().view(-1, 1, 1)
     result = {}
-    for name, k in [*((f"f1_{k}", k) for k in counts), *([("f1_all", len(chosen))] if everything else [])]:
+    for name, k in names:
         answer = reader.best(item.article, chosen[:k], scores[:k], language)
         result[name] = answer_f1(answer.text, given, characters=language == "zh")
-    sentence = item.article.sentences[order[0]].text
-    return result | {"f1_sentence": answer_f1(sentence, given, characters=language == "zh")}
+    return result | {"f1_sentence": sentence}
 
 
 def _found(picks: Iterable[int], right: frozenset[int]) -> bool:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ....models.article_reader import ArticleReaderModel, reinforce_loss
+from ....models.article_reader import CHINESE, ArticleReaderModel, budget_loss, reinforce_loss
 from ....text.articles import Question, QuestionedArticle, read_questions, split_article
 from ....text.passages import LONGEST, passages
 from ....text.skimming import SkimmedArticle, skim
@@ -35,6 +35,11 @@ class Example:
     skimmed: NDArray[np.float32]
     right: frozenset[int]
     spans: tuple[tuple[int, int, int], ...]
+
+    @property
+    def language(self) -> str:
+        """Which picker scores the sentences, if there is one for each language."""
+        return "zh" if self.skimmed[0, CHINESE] else "en"
 
     @property
     def units_to_read(self) -> int:
@@ -127,10 +132,15 @@ class TrainableArticleReader:
                 UnitTable.count((s.text for article in articles for s in split_article(article.text)), simplify=True).save(folder / UNITS)
         torch.manual_seed(config.training.seed)
         reader = ArticleReader.untrained(config, folder)
-        if config.start is not None:
-            reader.model.take_span_reader(ArticleReader.open(root / config.start).model)
+        start = None if config.start is None else ArticleReader.open(root / config.start).model
+        if start is not None:
+            reader.model.take_span_reader(start)
+        if config.model.prior is not None:
+            reader.model.prior.requires_grad_(False).fill_(config.model.prior)
         train = Example.all_of(articles, reader.table)
-        assert isinstance(reader.model, ArticleReaderModel)
+        if config.model.by_language:
+            for language in sorted({"zh", "en"} - {example.language for example in train}):
+                reader.model.keep_picker(language, start)
         reader.model.picker.normalise_by(torch.from_numpy(np.concatenate([example.skimmed for example in train])))
         return cls(config, reader, train, valid)
 
@@ -158,7 +168,7 @@ class TrainableArticleReader:
 
     def _pick_loss(self, model: ArticleReaderModel, batch: Batch) -> Tensor:
         picker, settings = model.picker, self.config.model
-        device = picker.query.device
+        device = next(picker.parameters()).device
         skimmed, counts, right = batch.skimmed.to(device), batch.counts.to(device), batch.right.to(device)
         scores = picker.head_scores(skimmed)
         visible = torch.arange(skimmed.shape[1], device=device) < counts.unsqueeze(-1)
@@ -167,9 +177,12 @@ class TrainableArticleReader:
             return -log_weights.masked_fill(~right.unsqueeze(1), -1e9).logsumexp(-1).mean()
         if settings.objective == "soft":  # the expected reward of one pick, differentiated exactly
             return -(log_weights.exp() * right.unsqueeze(1)).sum(-1).mean()
-        picked = picker.sample(scores, counts, right, picks=settings.picks, samples=settings.samples)
         entropy = -(log_weights.exp() * log_weights).sum(-1).mean()
-        return reinforce_loss(picked) - batch.curiosity * entropy
+        if settings.objective == "reinforce-budgets":
+            loss = budget_loss(picker.sample_independently(log_weights, right, samples=settings.samples))
+        else:
+            loss = reinforce_loss(picker.sample(scores, counts, right, picks=settings.picks, samples=settings.samples))
+        return loss - batch.curiosity * entropy
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Measure on held-out questions; "score" is the mean of the first pick's share and, with spans, of F1."""
@@ -190,7 +203,7 @@ def span_loss(model: ArticleReaderModel, batch: Batch) -> Tensor:
     Both get their log-weight, as when reading picked sentences.
     """
     generator = random.Random(batch.seed)
-    device = model.picker.query.device
+    device = next(model.parameters()).device
     with torch.no_grad():
         scores = model.picker.scores(batch.skimmed.to(device))
     chosen, golds = [], []
