@@ -125,6 +125,8 @@ class Reader(nn.Module):
     (torch.Size([1, 1, 3]), torch.Size([1, 1, 2]))
     """
 
+    every_step = False  # `regard.watch` records each hop as a layer, although all attend to the same sentences
+
     def __init__(self, config: ReaderConfig) -> None:
         super().__init__()
         self.config = config

@@ -46,8 +46,8 @@ class ModelHooks:
     """Hooks on a model for the duration of a `with` block, in one thread.
 
     Layers are numbered in the order in which they first run. A module that runs several times in one forward pass (shared weights) is
-    several layers, unless it sets `every_step` or attends to the same values each time with one query, as a recurrent decoder does. A
-    layer runs again, as its next call, in another forward pass or decoding step.
+    several layers, unless it sets `every_step` or attends to the same values each time with one query, as a recurrent decoder does
+    (`every_step = False`: several layers all the same). A layer runs again, as its next call, in another forward pass or decoding step.
     """
 
     uses_regard_kernels = False  # whether transformers models run on regard's kernels inside the block
@@ -211,7 +211,9 @@ class ModelHooks:
         repeat = self._repeats.get(name, 0)
         self._repeats[name] = repeat + 1
         running = module if module is not None and id(module) in self._names else self.running[-1]
-        is_step = getattr(running, "every_step", False) or (values is not None and self._is_same(name, values))
+        is_step = getattr(running, "every_step", None)
+        if is_step is None:
+            is_step = values is not None and self._is_same(name, values)
         step = repeat if is_step else 0
         layer = self._layers.setdefault((name, repeat - step), len(self._layers))
         call = self._calls.get(layer, 0)

@@ -9,5 +9,4 @@ document.documentElement.lang = htmlLanguage(preferredLanguage());
 // The modules of the page that the address names begin to load now, all at once.
 const modules = JSON.parse(document.getElementById("modules").textContent);
 const asked = modules[location.hash.slice(1).split("?")[0]] || Object.values(modules)[0];
-for (const path of asked)
-  document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href: `/static/${path}` }));
+for (const path of asked) document.head.insertAdjacentHTML("beforeend", `<link rel="modulepreload" href="/static/${path}">`);
