@@ -1,5 +1,5 @@
-// Before the first paint: the language and theme chosen last, so that nothing flashes, and what the page needs. The server sends this file as a classic script with
-// what it imports bundled in, because a module would run too late.
+// Before the first paint: the language and theme chosen last, so that nothing flashes, and the modules that the page needs. The server
+// sends this file as a classic script with what it imports bundled in, because a module would run too late.
 
 import { htmlLanguage, isDark, preferredLanguage, preferredTheme } from "../../web/preferences.js";
 
