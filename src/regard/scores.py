@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 
 @dataclass(eq=False, slots=True)
@@ -227,7 +228,7 @@ class Additive(Score):
         _check_widths(self, query_width, key_width, self.U.shape[1], self.W.shape[1])
 
     def prepare(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return query @ self.U.mT.to(query.dtype), key @ self.W.mT.to(key.dtype)  # (…, L, hidden), (…, S, hidden)
+        return linear(query, self.U.to(query.dtype)), linear(key, self.W.to(key.dtype))  # (…, L, hidden), (…, S, hidden)
 
     def tile(self, query: Tensor, key: Tensor) -> Tensor:
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ self.v.to(query.dtype)  # (…, l, s, hidden) → (…, l, s)

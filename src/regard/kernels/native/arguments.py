@@ -68,7 +68,7 @@ def score_record(
     if betas is not None:
         betas = betas.detach().float().expand(h).contiguous()
     if vector is not None:
-        vector = vector.detach().float().contiguous()
+        vector = vector.float().contiguous()
     bias, bias_view, bias_type = _bias_record(bias, L)
     spans, pattern = _mask_records(mask)
     record = compiled.Scores(
