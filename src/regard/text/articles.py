@@ -6,13 +6,14 @@ SQuAD: Rajpurkar et al. 2016, arXiv:1606.05250. CMRC 2018, DRCD, XQuAD and COVID
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..files import MAX_TEXT_BYTES, read_json
 
+_STOP = re.compile(r"[。！？!?….\n]")  # what a boundary begins with; searching for it first is fast
 _CLOSING = "\"'”’)\\]」』）》】"
 _BOUNDARY = re.compile(
     rf"(?P<wide>[。！？!?…]*[。！？][。！？!?…]*[{_CLOSING}]*)"  # Chinese full stops need no space after them
@@ -67,7 +68,7 @@ def split_article(text: str) -> tuple[Sentence, ...]:
     """
     sentences: list[Sentence] = []
     begin = 0
-    for match in _BOUNDARY.finditer(text):
+    for match in _boundaries(text):
         kind, end = match.lastgroup, match.end()
         if kind == "narrow" and match[0][0] == "." and _ABBREVIATION.search(text, max(begin, match.start() - 12), match.start() + 1):
             continue
@@ -77,6 +78,16 @@ def split_article(text: str) -> tuple[Sentence, ...]:
         begin = end
     _append(sentences, text, begin, len(text))
     return tuple(sentences)
+
+
+def _boundaries(text: str) -> Iterator[re.Match[str]]:
+    """Yield what `_BOUNDARY.finditer(text)` does."""
+    stop = _STOP.search(text)
+    while stop:
+        match = _BOUNDARY.match(text, stop.start())
+        if match:
+            yield match
+        stop = _STOP.search(text, (match or stop).end())
 
 
 def _append(sentences: list[Sentence], text: str, start: int, stop: int) -> None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import compress
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -87,6 +87,36 @@ def _bits(unit: str, normal: str) -> int:
     return bits | (first.isdigit() and len(unit) == 4 and "1500" <= unit < "2100") << (_FIRST_SIGN + _YEAR)
 
 
+@dataclass(frozen=True)
+class _Coded:
+    """A sequence of strings as numbers: `different` are the different ones, `codes` (N,) which of them stands at each place."""
+
+    different: list[str]
+    codes: Ints
+
+    @classmethod
+    def of(cls, strings: Sequence[str]) -> _Coded:
+        index = {string: code for code, string in enumerate(dict.fromkeys(strings))}
+        return cls(list(index), np.fromiter(map(index.__getitem__, strings), dtype=np.int64, count=len(strings)))
+
+    def mapped(self, to: Sequence[str]) -> _Coded:
+        """Return the same sequence with `to[i]` in the place of `different[i]`."""
+        merged = _Coded.of(to)
+        return _Coded(merged.different, merged.codes[self.codes])
+
+    @cached_property
+    def code(self) -> dict[str, int]:
+        """String → its code."""
+        return {string: code for code, string in enumerate(self.different)}
+
+    def numbered(self, numbers: dict[str, int]) -> Ints:
+        """Return the number of the string at each place, −1 for a string without one: (N,)."""
+        of_code = np.full(len(self.different), -1, dtype=np.int64)
+        for string in numbers.keys() & self.code.keys():
+            of_code[self.code[string]] = numbers[string]
+        return of_code[self.codes]
+
+
 class SkimmedArticle:
     """An article cut into sentences and units, ready to be compared with questions.
 
@@ -99,8 +129,10 @@ class SkimmedArticle:
         self.text, self.table = text, table
         self.sentences: tuple[Sentence, ...] = split_article(text)
         rows = [UNIT.findall(text, sentence.start, sentence.stop) for sentence in self.sentences]
-        self.surface: list[str] = [unit for row in rows for unit in row]
-        self.normal = table.normal("\n".join(self.surface)).split("\n")
+        self.surface: list[str] = list(chain.from_iterable(rows))
+        self.units = _Coded.of(self.surface)
+        self.normal_of = table.normal("\n".join(self.units.different)).split("\n")  # of each different unit
+        self.normal = list(map(dict(zip(self.units.different, self.normal_of, strict=True)).__getitem__, self.surface))
         self.bounds = np.concatenate([[0], np.cumsum(np.array([len(row) for row in rows], dtype=np.int64))])
 
     def places(self, sentence: int) -> list[tuple[int, int]]:
@@ -126,7 +158,7 @@ class SkimmedArticle:
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         """The different units of the article."""
-        return frozenset(self.normal)
+        return frozenset(self.normal_of)
 
     @cached_property
     def words(self) -> _Words:
@@ -139,13 +171,14 @@ class _Words:
 
     def __init__(self, article: SkimmedArticle) -> None:
         n = len(article.sentences)
-        bits = np.fromiter(map(_bits, article.surface, article.normal), dtype=np.int64, count=len(article.surface))
+        units = article.units
+        bits = np.array(list(map(_bits, units.different, article.normal_of)), dtype=np.int64)[units.codes]
         word = bits & _WORD > 0
         self.contains: Ints = np.bitwise_or.reduceat(bits, article.bounds[:-1])  # (n,): every sentence has a unit
         self.commas: Floats = np.add.reduceat((bits & _COMMA > 0).astype(float), article.bounds[:-1])
         self.sentence: Ints = np.repeat(np.arange(n), np.diff(article.bounds))[word]  # (words,), the sentence of each word
-        self.normal = list(compress(article.normal, word.tolist()))
-        self.stems = list(map(stem, self.normal))
+        self.normal = _Coded(units.different, units.codes[word]).mapped(article.normal_of)
+        self.stems = self.normal.mapped([stem(unit) for unit in self.normal.different])
         bits = bits[word]
         self.digit, self.upper, self.latin = (bits & kind > 0 for kind in (_DIGIT, _UPPER, _LATIN))
         counts = np.bincount(self.sentence, minlength=n)
@@ -159,14 +192,15 @@ class _Words:
     @cached_property
     def by_beginning(self) -> dict[str, list[str]]:
         """The different stems by their first two letters."""
-        return by_beginning(self.stems)
+        return by_beginning(self.stems.different)
 
     def with_all(self, stems: Sequence[str]) -> Bools:
         """Return which sentences contain all of the stems, (n,)."""
-        rows = [set(self.sentence[[i for i, unit in enumerate(self.stems) if unit == stem]].tolist()) for stem in stems]
-        has = np.zeros(len(self.length), dtype=bool)
-        has[list(set.intersection(*rows))] = True
-        return has
+        has = np.zeros((len(stems), len(self.length)), dtype=bool)
+        for row, wanted in zip(has, stems, strict=True):
+            row[self.sentence[self.stems.codes == self.stems.code.get(wanted, -1)]] = True
+        in_all: Bools = np.logical_and.reduce(has)
+        return in_all
 
     def per_sentence(self, marked: Bools) -> Floats:
         """Count the marked words of each sentence."""
@@ -193,10 +227,10 @@ class _Columns:
     """The features of the sentences, one column after the other."""
 
     n: int
-    columns: list[Floats] = field(default_factory=list)
+    columns: list[Floats | Bools] = field(default_factory=list)
 
     def add(self, *values: Floats | Bools | float) -> None:
-        self.columns += [np.broadcast_to(np.asarray(value, dtype=float), (self.n,)) for value in values]
+        self.columns += [value if isinstance(value, np.ndarray) else np.full(self.n, float(value)) for value in values]
 
     def add_relative(self, value: Floats, *, rank: bool = True) -> None:
         """Add a value, its share of the highest value in the article, and with `rank` its rank and its standard score."""
@@ -204,7 +238,9 @@ class _Columns:
         self.add(value, value / highest if highest > 0 else value)
         if rank:
             higher = self.n - np.searchsorted(np.sort(value), value, side="right")
-            self.add(1 / (1 + higher), np.clip((value - value.mean()) / (value.std() + 1e-6), -3, 8) / 4)
+            above = value - value.sum() / self.n
+            deviation = math.sqrt(above @ above / self.n) + 1e-6
+            self.add(1 / (1 + higher), np.minimum(np.maximum(above / deviation, -3), 8) / 4)
 
 
 def skim(article: SkimmedArticle, question: str) -> NDArray[np.float32]:
@@ -231,7 +267,7 @@ def skim(article: SkimmedArticle, question: str) -> NDArray[np.float32]:
     columns.columns += [*words.own.T, *words.place.T]
     if table.features > len(columns.columns):
         _add_variants(columns, article, stems, exact.rarity_by(asked, stems), first=len(matched))
-    return np.stack(columns.columns, 1).astype(np.float32)
+    return np.stack(columns.columns, 1, dtype=np.float32, casting="same_kind")
 
 
 def _add_variants(columns: _Columns, article: SkimmedArticle, stems: Sequence[str], rarity: dict[str, float], *, first: int) -> None:
@@ -249,7 +285,7 @@ def _add_variants(columns: _Columns, article: SkimmedArticle, stems: Sequence[st
     if not written_as and not also:
         columns.columns += columns.columns[first : 2 * first]
         return
-    mapped = [written_as.get(unit, unit) for unit in words.stems]
+    mapped = words.stems.mapped([written_as.get(unit, unit) for unit in words.stems.different])
     _Matches(words, mapped, stems, article.table, rarity=rarity, also=also).add_to(columns)
 
 
@@ -262,7 +298,7 @@ class _Matches:
     def __init__(
         self,
         words: _Words,
-        article: Sequence[str],
+        article: _Coded,
         asked: Sequence[str],
         table: UnitTable,
         *,
@@ -273,8 +309,7 @@ class _Matches:
         self.types = list(dict.fromkeys(asked))
         K = len(self.types)
         index = {unit: k for k, unit in enumerate(self.types)}
-        get = index.get
-        self.ids: Ints = np.array([get(unit, -1) for unit in article], dtype=np.int64)  # (words,), −1 for those not in the question
+        self.ids: Ints = article.numbered(index)  # (words,), −1 for those not in the question
         self.asked = [index[unit] for unit in asked]
         hit = self.ids >= 0
         self.counts: Floats = np.bincount(words.sentence[hit] * K + self.ids[hit], minlength=n * K).reshape(n, K).astype(float)
@@ -377,19 +412,18 @@ class _Matches:
     def _best_window(self, size: int) -> Floats:
         """The largest weight of different units of the question within `size` words of a sentence: (n,)."""
         best = np.zeros(len(self.words.length))
-        places = np.nonzero(self.ids >= 0)[0].tolist()
-        ids, sentence, weight = self.ids[places].tolist(), self.words.sentence[places].tolist(), self.weight.tolist()
-        for first, place in enumerate(places):
-            seen: set[int] = set()
-            total = 0.0
-            for i in range(first, min(first + size, len(places))):
-                if places[i] - place >= size or sentence[i] != sentence[first]:
-                    break
-                if ids[i] not in seen:
-                    seen.add(ids[i])
-                    total += weight[ids[i]]
-            if total > best[sentence[first]]:
-                best[sentence[first]] = total
+        places = np.nonzero(self.ids >= 0)[0]
+        ids, sentence = self.ids[places], self.words.sentence[places]
+        by_unit = np.argsort(ids, kind="stable")
+        same = ids[by_unit][1:] == ids[by_unit][:-1]
+        previous = np.full(len(places), -1)  # the match before with the same unit
+        previous[by_unit[1:][same]] = by_unit[:-1][same]
+        total, first = np.zeros(len(places)), np.arange(len(places))
+        for step in range(min(size, len(places))):  # the window of match i gets match i + step
+            i, j = first[: len(places) - step], first[step:]
+            inside = (places[j] - places[i] < size) & (sentence[j] == sentence[i]) & (previous[j] < i)
+            total[i] += np.where(inside, self.weight[ids[j]], 0.0)
+        np.maximum.at(best, sentence, total)
         return best
 
 
