@@ -41,6 +41,15 @@ def test_an_empty_prompt_clears_and_a_long_one_says_what_is_read(visit: Visit, w
     wait(page.locator("[data-one]")).to_be_disabled()
 
 
+def test_the_mean_of_several_heads_is_called_that(visit: Visit, wait: Any) -> None:
+    page = visit("#train")
+    page.get_by_role("button", name="Transformer", exact=True).click()
+    page.get_by_role("group", name="Heads").get_by_role("button", name="4").click()
+    wait(page.locator("[data-untrained] [data-averaged]")).to_contain_text("the mean of 4 heads")
+    page.get_by_role("group", name="Heads").get_by_role("button", name="1").click()
+    wait(page.locator("[data-averaged]")).to_have_count(0)
+
+
 def test_own_pairs_are_trained_paused_and_resumed(visit: Visit, wait: Any, tmp_path: Path) -> None:
     mine, few = tmp_path / "mine.tsv", tmp_path / "few.tsv"
     mine.write_text("".join(f"{source}\t{target}\n" for source, target in reverse_pairs(400)))

@@ -5,7 +5,7 @@ import { chart } from "../../../web/chart.js";
 import { number } from "../../../web/numbers.js";
 import { get, post } from "../../static/server.js";
 import { card, choice, fileButton, foot, pageHead, problem, select, slider } from "../../static/widgets.js";
-import { weightTable } from "../learn/weight_table.js";
+import { attentionTable, headsOf } from "./attention.js";
 import { previewRun } from "./preview.js";
 import { outcome, runsTable } from "./outcome.js";
 import { requestOf, SMALL, stepsOf } from "./request.js";
@@ -296,13 +296,12 @@ function lossCard(texts, { losses, scores, samples }) {
 }
 
 function attentionCard(page) {
-  const { memory, texts, studio } = page;
+  const { memory, texts } = page;
   const { checkpoints } = memory.state;
   const found = memory.alignments[memory.shown];
   if (!found) return card(texts.attention, h("p", { class: "st-hint", text: checkpoints.length ? texts.noAlignment : texts.noCheckpoint }));
   memory.sentence = Math.min(memory.sentence || 0, found.sentences.length - 1);
   const sentence = found.sentences[memory.sentence];
-  const { source, target, weights } = sentence;
   const last = checkpoints.length - 1;
   const at = checkpoints.indexOf(memory.shown);
   const scrubber = slider(
@@ -327,9 +326,7 @@ function attentionCard(page) {
   return card(
     texts.attention,
     which.element,
-    weights
-      ? weightTable({ rows: target, columns: source, weights, dark: studio.dark, label: texts.attention, numbers: source.length < 9 })
-      : h("p", { class: "st-hint", text: texts.noAttention }),
+    ...attentionTable(page, sentence, headsOf(memory.state.model)),
     scrubber.element,
     h("p", { class: "st-formula", "data-got": "" }, h("span", { text: `${texts.got} ` }), h("b", { text: sentence.got || "…" })),
     h("p", { class: "st-hint", text: `${texts.wanted} ${sentence.wanted}` }),

@@ -3,7 +3,7 @@
 import { h } from "../../../web/dom.js";
 import { post } from "../../static/server.js";
 import { card } from "../../static/widgets.js";
-import { weightTable } from "../learn/weight_table.js";
+import { attentionTable, headsOf } from "./attention.js";
 import { requestOf, SMALL } from "./request.js";
 
 // Draw the untrained model of the chosen switches into page.watch, unless a run is shown by then.
@@ -28,15 +28,15 @@ export async function previewRun(page) {
   }
 }
 
-function untrainedCard({ texts, studio }, { source, target, weights, got, wanted }) {
-  const label = texts.attention;
-  const matrix = { rows: target, columns: source, weights, dark: studio.dark, label, numbers: source.length < 9 };
+function untrainedCard(page, sentence) {
+  const { texts, choices } = page;
+  const { weights, got, wanted } = sentence;
   return h(
     "div",
     { "data-untrained": "" },
     card(
       texts.untrained,
-      weights ? weightTable(matrix) : h("p", { class: "st-hint", text: texts.noAttention }),
+      ...attentionTable(page, sentence, headsOf({ kind: choices.model, heads: choices.heads })),
       weights ? h("p", { class: "st-hint", text: texts.untrainedAbout }) : null,
       h("p", { class: "st-formula" }, h("span", { text: `${texts.got} ` }), h("b", { text: got || "…" })),
       h("p", { class: "st-hint", text: `${texts.wanted} ${wanted}` }),
