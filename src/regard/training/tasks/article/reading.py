@@ -29,7 +29,7 @@ UNITS = "units.vocabulary.json"
 MOST_CHARACTERS = 1_000_000
 _LANGUAGES = {"CJK": "zh", "LATIN": "en"}
 _LONGEST_SPAN = {"zh": 30, "en": 60}  # units
-VECTOR_WEIGHT = 6.0  # of a cosine beside the picker's scores; chosen on the training papers
+VECTOR_WEIGHT = 6.0  # of a cosine beside the picker's scores; chosen by recipes/article_folds.py
 _SHOWN = 18  # picked sentences that are printed
 _DETECTED = 5000  # characters the language is detected from
 
