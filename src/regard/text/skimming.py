@@ -131,7 +131,8 @@ class SkimmedArticle:
         rows = [UNIT.findall(text, sentence.start, sentence.stop) for sentence in self.sentences]
         self.surface: list[str] = list(chain.from_iterable(rows))
         self.units = _Coded.of(self.surface)
-        self.normal_of = table.normal("\n".join(self.units.different)).split("\n")  # of each different unit
+        # of each different unit; splitting an empty text would give one unit
+        self.normal_of = table.normal("\n".join(self.units.different)).split("\n") if self.surface else []
         self.normal = list(map(dict(zip(self.units.different, self.normal_of, strict=True)).__getitem__, self.surface))
         self.bounds = np.concatenate([[0], np.cumsum(np.array([len(row) for row in rows], dtype=np.int64))])
 
