@@ -81,8 +81,15 @@ struct Reader {
                     if (!group[g].find_visible(begin, end, visible)) continue;
                     const int64_t top = first + g * kRows;
                     scores(state + g * kRows, of, visible, begin, top, query + g * scorer.row_floats(), weights);
-                    for (int i = 0; i < group[g].rows; ++i)
-                        make_weights(state[g * kRows + i], of.transform.factor, visible, begin, row, top + i, weights + i * kScoreRow);
+                    for (int i = 0; i < group[g].rows; ++i) {
+                        Row& of_row = state[g * kRows + i];
+                        float* s = weights + i * kScoreRow;
+                        if (a.choice == Choice::softmax) {
+                            make_weights<true>(of_row, of.transform.factor, visible, begin, row, top + i, s);
+                        } else {
+                            make_weights<false>(of_row, of.transform.factor, visible, begin, row, top + i, s);
+                        }
+                    }
                     if (sums.received) add_received(visible, begin, end, group[g].rows, weights, sums.received);
                     for (int i = 0; i < group[g].rows; ++i)
                         add_along_row(state[g * kRows + i], visible, begin, end, row, top + i, weights + i * kScoreRow, sums);
@@ -105,6 +112,7 @@ struct Reader {
     }
 
     // Scores become weights; what is summed along a row is summed here.
+    template <bool kSoftmax>
     void make_weights(Row& state, float factor, const BlockVisibility& visible, int64_t begin, int64_t row, int64_t i, float* s) const {
         const float lse = a.choice == Choice::picked ? 0.0f : a.lse[row * a.queries + i];
         const Float shift = splat(lse == -INFINITY ? INFINITY : lse * kLog2e);
@@ -117,9 +125,9 @@ struct Reader {
             REGARD_UNROLL(2)
             for (int c = 0; c < 2; ++c) {
                 x[c] = max(splat(-200.0f), load(at + c * kLanes) * factor - shift);  // finite, so that 0 · x is 0
-                const Float weight = a.choice == Choice::softmax ? exp2(x[c])
-                                                                 : other_weights(load(at + c * kLanes), factor, lse, row * a.queries + i,
-                                                                                 begin + p * kPanel + c * kLanes, x[c]);
+                const Float weight = kSoftmax ? exp2(x[c])
+                                              : other_weights(load(at + c * kLanes), factor, lse, row * a.queries + i,
+                                                              begin + p * kPanel + c * kLanes, x[c]);
                 store(at + c * kLanes, weight);
                 mass += weight;
                 entropy += weight * x[c];
