@@ -9,11 +9,8 @@ from torch import Tensor
 
 from regard.models.seq2seq import Bahdanau
 from regard.models.translator import Step
-from regard.text import BOS, EOS, MASK, PAD, UNK, Vocabulary
-from regard.training.decoding import beam, by_agreement, greedy, sample
-from regard.training.metrics import rouge, rouge_words
-from regard.training.tasks.translation.config import Decoding
-from regard.training.tasks.translation.translations import Translations
+from regard.text import BOS, EOS, MASK, PAD, UNK
+from regard.training.decoding import beam, greedy, sample
 
 
 @dataclass(frozen=True)
@@ -162,30 +159,3 @@ def test_hoping_for_less_stops_sooner_and_finds_the_same():
         results[expected is None] = (best.tokens, len(steps))
     assert results[True][0] == results[False][0]
     assert results[False][1] < results[True][1]
-
-
-def test_the_expected_agreement_is_that_of_rouge() -> None:
-    texts = ["a fast text editor", "fast text editor for files", "library", "", "a small fast editor for text files"]
-    log_probs = [-2.0, -2.5, -1.9, -4.0, -3.0]
-    p = torch.tensor(log_probs).softmax(0).tolist()
-    expected = [sum(p[j] * rouge([texts[i]], [texts[j]])["rougeL"] for j in range(5) if texts[j]) for i in range(5)]
-    expected[3] += p[3] * 100  # two empty texts are alike; rouge-score says 0
-    order = by_agreement([rouge_words(text) for text in texts], log_probs)
-    assert order == sorted(range(5), key=lambda i: -expected[i])
-    assert order[0] != log_probs.index(max(log_probs))  # "library" is the likeliest, and no other candidate supports it
-
-
-def test_agreement_reorders_the_beam_of_a_translator() -> None:
-    torch.manual_seed(3)
-    words = Vocabulary.train(["a b c d e f g h"], kind="word")
-    model = Bahdanau(len(words), len(words), embedding=8, state=8, alignment=8).eval()
-    for parameter in model.parameters():
-        parameter.data *= 3  # far from uniform
-    plain, agreed = (Translations(model, words, words, Decoding(beam=6, max_length=5, agreement=agreement)) for agreement in (False, True))
-    texts = ["a b c", "d e", "h g f e"]
-    for before, after in zip(plain.candidates(texts, n_best=6, width=6), agreed.candidates(texts, n_best=6, width=6), strict=True):
-        order = by_agreement([one.text.split() for one in before], [one.log_prob for one in before])
-        assert [before[i].text for i in order] == [one.text for one in after]
-    assert [len(row) for row in agreed.candidates(texts)] == [1, 1, 1]
-    # Greedy decoding has one candidate, and nothing to compare it with.
-    assert [row[0].text for row in agreed.candidates(texts, width=1)] == [row[0].text for row in plain.candidates(texts, width=1)]

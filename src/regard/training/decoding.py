@@ -6,7 +6,6 @@ Axes: B sentences, K beams, V words, S source positions, T target positions.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -218,32 +217,6 @@ class _BeamSearch:
         if self.alignment is not None:
             self.alignment = self.alignment[index].gather(1, parent[..., None, None].expand(-1, -1, *self.alignment.shape[2:]))
         self.state = state.select((index[:, None] * self.width + parent).flatten())
-
-
-def by_agreement(texts: Sequence[Sequence[str]], log_probs: Sequence[float]) -> list[int]:
-    """Return the order of candidates by how much of them the model expects: minimum Bayes risk (Kumar and Byrne 2004, N04-1022).
-
-    Each candidate, a list of words, is compared with all of them, weighted by their probabilities (which are made to sum to 1); two are
-    alike by the F-score of their longest common subsequence, as in ROUGE-L. Candidates that share a wording support each other, where the
-    most probable one may stand alone.
-
-    >>> by_agreement([["a", "file"], ["small", "text", "editor"], ["text", "editor"]], [-1.0, -1.1, -1.2])
-    [1, 2, 0]
-    """
-    likeliest = max(log_probs, default=0.0)
-    weights = [math.exp(log_prob - likeliest) for log_prob in log_probs]
-    expected = [sum(weight * _likeness(text, other) for weight, other in zip(weights, texts, strict=True)) for text in texts]
-    return sorted(range(len(texts)), key=lambda i: -expected[i])
-
-
-def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
-    """Return the F-score of the longest common subsequence of two lists of words; 1 for two empty ones."""
-    row = [0] * (len(b) + 1)
-    for word in a:
-        before = 0  # the entry above on the left
-        for j, other in enumerate(b, 1):
-            before, row[j] = row[j], before + 1 if word == other else max(row[j], row[j - 1])
-    return 2 * row[-1] / (len(a) + len(b)) if a or b else 1.0
 
 
 def _without_special_tokens(logits: Tensor) -> Tensor:

@@ -56,21 +56,12 @@ def rouge(outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]
         """Words of any letters and digits in lower case, and single Chinese characters."""
 
         def tokenize(self, text: str) -> list[str]:
-            return rouge_words(text)
+            return list(_WORDS.findall(text.lower()))
 
     names = ("rouge1", "rouge2", "rougeL")
     scorer = RougeScorer(list(names), use_stemmer=False, tokenizer=Words())
     scores = [scorer.score(reference, output) for output, reference in zip(outputs, references, strict=True)]
     return {name: 100.0 * sum(score[name].fmeasure for score in scores) / max(len(scores), 1) for name in names}
-
-
-def rouge_words(text: str) -> list[str]:
-    """Return the words that ROUGE compares: of any letters and digits, in lower case, and single Chinese characters.
-
-    >>> rouge_words("GNU C/C++ 编译器")
-    ['gnu', 'c', 'c', '编', '译', '器']
-    """
-    return _WORDS.findall(text.lower())
 
 
 def exact(outputs: Sequence[str], references: Sequence[str]) -> float:

@@ -142,7 +142,6 @@ class Decoding:
 
     beam: int = 5
     length_penalty: float = 1.0
-    agreement: bool = False
     max_length: int = 100
     lowercase: bool = False
     tokenize: Literal["13a", "zh", "char", "intl", "none"] = "13a"

@@ -15,8 +15,7 @@ from ....text.alignment import word_alignment
 from ....text.batches import bucketed, padded
 from ....text.sentences import split_to_fit
 from ....text.vocabulary import BOS, EOS, UNK, Vocabulary
-from ...decoding import Hypothesis, beam, by_agreement, sample
-from ...metrics import rouge_words
+from ...decoding import Hypothesis, beam, sample
 from ...opened import OpenedModel, TokenRows
 from ...runs import build_best, run_config
 from .config import Decoding, TranslationConfig
@@ -168,7 +167,6 @@ class Translations(OpenedModel):
     ) -> list[list[Translated]]:
         """Return the `n_best` translations of each text, best first; a text is not split. Arguments: see `translate`."""
         width = self.decoding.beam if width is None else max(width, n_best)
-        agreement = self.decoding.agreement and width > 1 and temperature is None
         ids = self.encode(texts)
         result: list[list[Translated]] = [[] for _ in texts]
         was_training = self.model.training
@@ -178,10 +176,9 @@ class Translations(OpenedModel):
         try:
             with attention:
                 for rows in bucketed([len(row) for row in ids], tokens=max(batch_tokens // width, 1), seed=0, epoch=0):
-                    decoded = self._decode([ids[i] for i in rows], width, width if agreement else n_best, align, temperature, generator)
+                    decoded = self._decode([ids[i] for i in rows], width, n_best, align, temperature, generator)
                     for i, hypotheses in zip(rows, decoded, strict=True):
-                        translated = [self._translated(texts[i], ids[i], hypothesis) for hypothesis in hypotheses]
-                        result[i] = (_by_agreement(translated) if agreement else translated)[:n_best]
+                        result[i] = [self._translated(texts[i], ids[i], hypothesis) for hypothesis in hypotheses]
         finally:
             if was_training:
                 self.model.train()
@@ -259,9 +256,3 @@ class Translations(OpenedModel):
         alignment = None if hypothesis.alignment is None else word_alignment(hypothesis.alignment, target, source)
         words = [w.text for w in source], [w.text for w in target]
         return Translated(self.target.decode(hypothesis.tokens), hypothesis.score, hypothesis.log_prob, *words, alignment, text)
-
-
-def _by_agreement(translated: Sequence[Translated]) -> list[Translated]:
-    """Return candidates in the order of `decoding.by_agreement`."""
-    order = by_agreement([rouge_words(one.text) for one in translated], [one.log_prob for one in translated])
-    return [translated[i] for i in order]
