@@ -52,10 +52,9 @@ def _section(result: ReadArticle) -> str:
         shade = round(min(max(weight, 0.0), 1.0) * _STEPS)
         parts.append(f'<mark class="w{shade}" title="{weight:.3f}">{text} <small>{weight:.2f}</small></mark>')
     legend = "".join(f'<span class="w{step}">{step / _STEPS:.1f}</span>' for step in range(_STEPS + 1))
-    kind = f"{result.answer.probability:.2f}" if result.answer.span else "the sentence: no shorter answer in this language"
     return f"""<section>
 <h1>{html.escape(result.question)}</h1>
-<p class="answer"><strong>{html.escape(result.answer.text)}</strong> <small>({kind})</small></p>
+<p class="answer"><strong>{html.escape(result.answer.text)}</strong> <small>({html.escape(result.answer.certainty())})</small></p>
 <p class="saving">{html.escape(result.saving())}</p>
 <p class="legend" aria-label="attention weight, linear">{legend} <small>attention weight, linear</small></p>
 <article>{" ".join(parts)}</article>

@@ -30,6 +30,7 @@ MOST_CHARACTERS = 1_000_000
 _LANGUAGES = {"CJK": "zh", "LATIN": "en"}
 _LONGEST_SPAN = {"zh": 30, "en": 60}  # units
 VECTOR_WEIGHT = 6.0  # of a cosine beside the picker's scores; chosen by recipes/article_folds.py
+UNSURE = 0.3  # the probability of a span below which half of the spans are wrong (XQuAD Chinese)
 _SHOWN = 18  # picked sentences that are printed
 _DETECTED = 5000  # characters the language is detected from
 
@@ -54,6 +55,16 @@ class Answer:
     sentence: int
     probability: float
     span: bool
+
+    def certainty(self) -> str:
+        """Return how sure the answer is, or that it is a whole sentence, for people to read.
+
+        >>> Answer("in 1702", 14, 21, sentence=0, probability=0.2, span=True).certainty()
+        '0.20: unsure, the answer may be another part of the sentence'
+        """
+        if not self.span:
+            return "the sentence: no shorter answer in this language"
+        return f"{self.probability:.2f}" + (": unsure, the answer may be another part of the sentence" if self.probability < UNSURE else "")
 
     def __repr__(self) -> str:
         return f"Answer({short(self.text)}, sentence {self.sentence}, probability {self.probability:.2f})"
@@ -106,8 +117,8 @@ class ReadArticle:
                 lines.append(f"{pen.cell(self.weights[n], 6, f'{self.weights[n]:.2f}')} {self._marked(n, pen)}")
             else:
                 lines.append(f"   {pen.quiet('·')}   {pen.quiet(sentence.text)}")
-        sure = f"({self.answer.probability:.2f})" if self.answer.span else "(the sentence: no shorter answer in this language)"
-        lines += [f"   ?   {self.question}", f"   =   {pen.strong(self.answer.text)}  {sure}", f"       {self.saving()}"]
+        answer = f"   =   {pen.strong(self.answer.text)}  ({self.answer.certainty()})"
+        lines += [f"   ?   {self.question}", answer, f"       {self.saving()}"]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
