@@ -38,10 +38,8 @@ def shortcut(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions) 
     try:
         sizes, key_sizes, dtype = query.shape, key.shape, query.dtype
         B, h, L, d = sizes
-        if L == 1 and type(query) is Tensor and (key_sizes.numel() >= _FEW or key_sizes[1] != h):
-            output = single_query(query, key, value, d**-0.5)
-            if output is not None:
-                return output.transpose(1, 2)
+        if L == 1 and type(query) is Tensor and (output := single_query(query, key, value, d**-0.5)) is not None:
+            return output.transpose(1, 2)
         S = key_sizes[2]
         if not (
             (key_sizes == sizes or key_sizes == (B, h, S, d))
@@ -64,7 +62,6 @@ def shortcut(query: Tensor, key: Tensor, value: Tensor, options: AttendOptions) 
 
 
 _DTYPES = frozenset((torch.float32, torch.bfloat16, torch.float16, torch.float64))
-_FEW = 1 << 14  # numbers in the keys of a decoding step below which torch's SDPA is at least as fast
 _UNKNOWN = object()  # the default of an argument that does not exist: no value equals it
 
 
