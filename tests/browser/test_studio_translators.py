@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_said(visit: Visit, wait: Any, chinese_studio: st
     )
 
 
-def test_a_page_without_models_says_what_to_do(visit: Visit, wait: Any, empty_studio: str) -> None:
+def test_a_page_without_models_says_what_to_do(empty_studio: str, visit: Visit, wait: Any) -> None:
     page = visit("#translate", at=empty_studio)
     wait(page.locator("#page")).to_contain_text("No translator is available")
     wait(page.locator("#page pre")).to_contain_text("regard studio --model")
