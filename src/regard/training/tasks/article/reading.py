@@ -30,7 +30,7 @@ MOST_CHARACTERS = 1_000_000
 _LANGUAGES = {"CJK": "zh", "LATIN": "en"}
 _LONGEST_SPAN = {"zh": 30, "en": 60}  # units
 VECTOR_WEIGHT = 6.0  # of a cosine beside the picker's scores; chosen by recipes/article_folds.py
-UNSURE = 0.3  # below this probability two in five spans are wrong, above it one in eight (Chinese validation questions)
+UNSURE = 0.3  # below this probability two in five spans are wrong, above it one in seven (Chinese validation questions)
 _SHOWN = 18  # picked sentences that are printed
 _DETECTED = 5000  # characters the language is detected from
 
